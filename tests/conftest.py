@@ -25,7 +25,7 @@ settings.load_profile("bridge")
 
 
 def pytest_configure() -> None:
-    """Restore the signals that a shell ignores for background jobs (nohup, `&`): servers of the tests inherit them."""
+    """Restore the signals ignored by a shell for background jobs (nohup, `&`), because test servers inherit them."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -33,21 +33,21 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Print the exit status of a worker that ended in the middle of a test: xdist does not."""
+    """Print the exit status of a worker after a crash in a test: xdist does not."""
     if error:
         with contextlib.suppress(Exception):
             print(f"\n{node.gateway.id} ended with {node.gateway._io.popen.wait(10)}", file=sys.stderr, flush=True)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Print each failure at once: an interrupted run has no summary."""
+    """Print each failure immediately: an interrupted run has no summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\nFAILED {report.nodeid} ({report.when})", file=sys.stderr, flush=True)
 
 
 @pytest.fixture(autouse=True)
 def reset_log_level() -> Iterator[None]:
-    """Undo the log level that a command sets when it runs in this process."""
+    """Reset the log level after commands in this process."""
     yield
     logging.getLogger("mcp_bridge").setLevel(logging.NOTSET)
 

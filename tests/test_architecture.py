@@ -1,4 +1,4 @@
-"""Rules of the architecture that can be counted: size budgets, docstrings, imports."""
+"""Countable rules of the architecture: size budgets, docstrings, imports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def count_lines() -> dict[str, int]:
 
 
 def find_undocumented(name: str, item: Any) -> Iterator[str]:
-    """What is public, and public methods of public classes, without a docstring of its own."""
+    """Yield public names, and public methods of public classes, without a docstring."""
     if (inspect.isclass(item) or inspect.isfunction(item)) and not item.__doc__:
         yield name
     is_own_class = inspect.isclass(item) and item.__module__.startswith("mcp_bridge")

@@ -1,4 +1,4 @@
-"""Without the MCP SDK, what needs it names the extra to install."""
+"""Without the MCP SDK, features that need it name the extra to install."""
 
 from __future__ import annotations
 

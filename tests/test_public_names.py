@@ -1,4 +1,4 @@
-"""What is public: these names and no others."""
+"""The public names: these and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that walks schemas ends soon, whatever a third party has written into them."""
+"""Every walk of a schema by a third party ends soon, whatever its content."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def make_entry(schema: Schema) -> ToolEntry:
 
 
 def make_document(schema: Schema) -> dict[str, Any]:
-    """A document in which each definition of a schema is the body and the result of an operation."""
+    """Return a document with each definition of a schema as the body and the result of an operation."""
     text = json.dumps(schema).replace("#/$defs/", "#/components/schemas/")
     definitions = json.loads(text).pop("$defs", {})
     content = {name: {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}} for name in definitions}

@@ -35,7 +35,7 @@ from tests.kits.wire.speaking import call, entry_of, listed, words
 
 @dataclass
 class ControlledSource(Source):
-    """Publishes offers as it is told to; afterwards it stays."""
+    """A source under the control of a test: it publishes offers, and then stays."""
 
     name: str
     offers: list[Offer] = field(default_factory=list)

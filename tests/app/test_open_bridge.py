@@ -58,7 +58,7 @@ def settings(tmp_path: Path, anyio_backend: str) -> Path:
 
 
 def request_call(text: str) -> dict[str, Any]:
-    """A model's response that calls the tool."""
+    """Return a model's response with a call of the tool."""
     return {"content": [{"type": "tool_use", "id": "1", "name": "say", "input": {"text": text}}]}
 
 

@@ -35,7 +35,7 @@ main()
 
 
 def list_distributions(name: str, extras: frozenset[str], visited: set[tuple[str, frozenset[str]]]) -> set[str]:
-    """Return the distributions that an installation of `name[extras]` brings, except unknown ones."""
+    """Return the distributions in an installation of `name[extras]`, except unknown ones."""
     if (name, extras) in visited:
         return set()
     visited.add((name, extras))

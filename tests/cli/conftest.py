@@ -1,4 +1,4 @@
-"""The command line in this process, for tests that need no process of their own."""
+"""The command line in this process, for tests that do not need a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def anyio_backend() -> str:
 def run_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, restored_process: None
 ) -> RunHere:
-    """Return a function that runs `main` here, in `tmp_path`, and returns its exit code and its output."""
+    """Return a function that runs `main` in `tmp_path`, and returns its exit code and its output."""
     monkeypatch.chdir(tmp_path)
     # The test forks no supervisor, ignores the threads of the test runner, and may import amplifier-core.
     monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)

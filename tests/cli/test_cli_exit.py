@@ -1,4 +1,4 @@
-"""The end of commands: by Ctrl-C, at the end of input, and with threads that never end."""
+"""The end of commands: by Ctrl-C, at the end of input, and with threads without an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of messages from elsewhere: uncaught exceptions, warnings, and records that cannot be formatted."""
+"""The log of messages from elsewhere: uncaught exceptions, warnings, and records with formatting errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def raise_at_exit() -> None:
 
 
 def warn() -> None:
-    """Warn, as in a process in which warnings are no errors."""
+    """Warn as in a process without warnings as errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(False)
@@ -77,7 +77,7 @@ def log_stack() -> None:
 
 
 def log_formatted_traceback() -> None:
-    """Log a record with a traceback that another handler has formatted."""
+    """Log a record with a traceback already formatted by another handler."""
     record = logging.LogRecord("strays", logging.ERROR, "", 1, "before", (), None)
     record.exc_text = f"Traceback\nValueError: {SECRET}\nValueError: broken"
     logging.getLogger("elsewhere").handle(record)
@@ -85,7 +85,7 @@ def log_formatted_traceback() -> None:
 
 @pytest.fixture
 def log(tmp_path: Path, restored_process: None) -> Callable[[], str]:
-    """Configure logging, and return a function that reads the log file."""
+    """Configure logging, and return a reader of the log file."""
     file = tmp_path / "the.log"
     logs.configure_logging("debug", file)
     logs.hide_secrets([SECRET])

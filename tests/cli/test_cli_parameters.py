@@ -12,7 +12,7 @@ from mcp_bridge._cli.serve_options import ServeOptions
 
 
 def parse_with_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeOptions:
-    """Return the options that typer passes to `serve`."""
+    """Return the options passed to `serve` by typer."""
     calls: list[ServeOptions] = []
     monkeypatch.setattr(serve, "serve_target", lambda options, _: calls.append(options))
     app.app(["serve", *words], standalone_mode=False)

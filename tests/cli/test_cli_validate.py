@@ -1,4 +1,4 @@
-"""`validate` and `schema`, and the errors of every command for files that cannot be used."""
+"""`validate` and `schema`, and the errors of every command for unusable files."""
 
 from __future__ import annotations
 

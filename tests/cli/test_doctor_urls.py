@@ -31,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @contextmanager
 def answering(status: int, body: bytes, media_type: str = "application/json", **headers: str) -> Iterator[str]:
-    """Start a server that sends the same response to every request, and yield its URL."""
+    """Start a server with one response for all requests, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

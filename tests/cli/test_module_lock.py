@@ -39,7 +39,7 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def settings(tmp_path: Path, repository: Repository) -> Path:
-    """Write settings that name and allow the repository."""
+    """Write settings with the repository as a source, and allow it."""
     (tmp_path / "mine.yaml").write_text(SETTINGS.format(uri=f"{repository.uri}@main"))
     return tmp_path / "mine.yaml"
 

@@ -1,4 +1,4 @@
-"""An error of the start is reported once, and so is an edit that repairs a broken file."""
+"""An error at the start is reported once, and so is an edit that repairs a broken file."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LATE = {
 
 
 def imported(*args: str, cwd: Path, line: str = "") -> set[str]:
-    """Return the top-level packages that a command imports."""
+    """Return the top-level packages imported by a command."""
     return {name.partition(".")[0] for name in list_imports(*args, cwd=cwd, line=line)}
 
 

@@ -1,4 +1,4 @@
-"""`validate --client`: what clients would reject of the tools, after the rewriting by the setting `dialect`."""
+"""`validate --client`: problems of the tools for clients, after the rewriting by the setting `dialect`."""
 
 from __future__ import annotations
 

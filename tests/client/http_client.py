@@ -29,7 +29,7 @@ class Event:
 
     @property
     def message(self) -> Json:
-        """The JSON-RPC message that it carries."""
+        """The JSON-RPC message of the event."""
         message: Json = json.loads(self.data)
         return message
 
@@ -70,7 +70,7 @@ async def _read_lines(response: httpx2.Response) -> AsyncIterator[str]:
 
 
 def make_standard_headers(message: Any) -> dict[str, str]:
-    """Return the headers that repeat fields of a stateless message (basic/transports, "Standard headers")."""
+    """Return the headers for a stateless message, which repeat parts of it (basic/transports, "Standard headers")."""
     params = message.get("params", {}) if isinstance(message, dict) else {}
     version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
     name = params.get("name", params.get("uri"))
@@ -104,7 +104,7 @@ class HttpClient(RawClient):
         self._scopes: dict[Any, anyio.CancelScope] = {}
 
     async def initialize(self, version: str = HANDSHAKE) -> Json:
-        """Do the handshake and open the stream for messages that belong to no request."""
+        """Perform the handshake and open the stream for server messages outside of requests."""
         result = await super().initialize(version)
         if not self.stateless:
             self.headers["MCP-Protocol-Version"] = result["protocolVersion"]
@@ -221,7 +221,7 @@ async def connect_over_sse(base: str, *, initialize: bool = True, **options: Any
 
 
 class HttpSession:
-    """A session of the handshake era whose response streams a test opens, reads and closes itself."""
+    """A session of the handshake era. The test opens, reads and closes its response streams."""
 
     def __init__(self, http: httpx2.AsyncClient, headers: dict[str, str]) -> None:
         self.http = http

@@ -27,7 +27,7 @@ class MemoryClient(RawClient):
         await self._sink.send(SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False)))
 
     async def read(self) -> None:
-        """Record every message in the form in which it would be written."""
+        """Record each message as the JSON that a transport would write."""
         async for item in self._source:
             self.record(item.message.model_dump(by_alias=True, exclude_unset=True, mode="json"))
         self.record_end()
@@ -35,7 +35,7 @@ class MemoryClient(RawClient):
 
 @contextlib.asynccontextmanager
 async def connect_in_memory(bridge: Bridge, *, initialize: bool = True, **options: Any) -> AsyncIterator[MemoryClient]:
-    """Yield a client that is connected to a bridge in this process."""
+    """Yield a client of a bridge in this process."""
     async with memory.connect(bridge.endpoint) as (source, sink), open_task_group() as tasks:
         client = MemoryClient(sink, source, **options)
         tasks.start_soon(client.read)

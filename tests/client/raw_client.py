@@ -109,14 +109,14 @@ class RawClient:
         return await self.receive_response(await self.send_request(method, params, **options))
 
     async def get_result(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Json:
-        """Send a request that must succeed and return its result."""
+        """Send a request and return its result. It must succeed."""
         response = await self.request(method, params, **options)
         assert "error" not in response, response
         result: Json = response["result"]
         return result
 
     async def get_error(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Json:
-        """Send a request that must fail and return its error."""
+        """Send a request and return its error. It must fail."""
         response = await self.request(method, params, **options)
         assert "result" not in response, response
         error: Json = response["error"]
@@ -129,11 +129,11 @@ class RawClient:
     def start_call(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, state: str | None = None
     ) -> MultiRoundRequest:
-        """Return a tools/call that is made in rounds."""
+        """Return a tools/call in rounds."""
         return MultiRoundRequest(self, "tools/call", {"name": name, "arguments": dict(arguments or {})}, state)
 
     def start_request(self, method: str, **params: Any) -> MultiRoundRequest:
-        """Return another request that is made in rounds."""
+        """Return any other request in rounds."""
         return MultiRoundRequest(self, method, params)
 
     async def subscribe_to_tools(self) -> Any:
@@ -155,7 +155,7 @@ class RawClient:
         return await self.receive(lambda message: "method" in message and "id" in message)
 
     async def receive(self, matches: Callable[[Json], bool]) -> Json:
-        """Return the first unread message that matches; the others stay unread."""
+        """Return the first unread message that matches, and leave the others unread."""
         with anyio.fail_after(TIMEOUT):
             while True:
                 for index, message in enumerate(self._unread):
@@ -206,7 +206,7 @@ class RawClient:
 
 
 class MultiRoundRequest:
-    """A stateless request that is made in rounds (basic/patterns/mrtr).
+    """A stateless request in rounds (basic/patterns/mrtr).
 
     `state` and `questions` are the `requestState` and `inputRequests` of the last round.
     """
@@ -242,20 +242,20 @@ class MultiRoundRequest:
         return await self.receive(await self.send(responses, meta=meta))
 
     async def get_questions(self, responses: Any = None, **options: Any) -> Json:
-        """Send the next round, which must ask, and return its questions by name."""
+        """Send the next round and return its questions by name. It must ask."""
         response = await self.exchange(responses, **options)
         assert response.get("result", {}).get("resultType") == "input_required", response
         return self.questions
 
     async def get_result(self, responses: Any = None, **options: Any) -> Json:
-        """Send the last round, which must succeed, and return its result."""
+        """Send the last round and return its result. It must succeed."""
         response = await self.exchange(responses, **options)
         assert response.get("result", {}).get("resultType") == "complete", response
         result: Json = response["result"]
         return result
 
     async def get_error(self, responses: Any = None, **options: Any) -> Json:
-        """Send the next round, which must fail, and return its error."""
+        """Send the next round and return its error. It must fail."""
         response = await self.exchange(responses, **options)
         assert "error" in response, response
         error: Json = response["error"]

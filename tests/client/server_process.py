@@ -46,7 +46,7 @@ class Way:
 
 @dataclass(frozen=True)
 class ClientProfile:
-    """The capabilities that a client declares, and the token that it sends."""
+    """The declared capabilities and the token of a client."""
 
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     token: str = ""
@@ -92,12 +92,12 @@ class ServerProcess:
 
     @cached_property
     def pid(self) -> int:
-        """The process that serves, below the two of its guard."""
+        """The id of the server process, below the two processes of its guard."""
         return find_server_pid(self.process.pid)
 
     @property
     def rss(self) -> int:
-        """The resident memory of the process that serves, in bytes."""
+        """The resident memory of the server process, in bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def connect(self) -> None:
@@ -283,7 +283,7 @@ class HttpServerProcess(ServerProcess):
         return session_id
 
     def make_headers(self, request: Json) -> dict[str, str]:
-        """Return the headers of a request, including those that repeat its method and name."""
+        """Return the headers of a request, including its method and name."""
         if not self.way.stateless:
             return self.headers
         return {**self.headers, **make_standard_headers(request)}
@@ -315,7 +315,7 @@ class HttpServerProcess(ServerProcess):
 
 
 def find_server_pid(launched_pid: int) -> int:
-    """Return the process that serves: with a guard, the first child of the first child of the launched process."""
+    """Return the id of the server process. With a guard, it is a grandchild of the launched process."""
     command = psutil.Process(launched_pid).cmdline()
     if sys.platform != "linux" or "--no-guard" in command:
         return launched_pid

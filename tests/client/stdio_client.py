@@ -1,6 +1,6 @@
 """The raw client over stdio: pipes to `stdio.serve` in this process, or to a real server process.
 
-It reads only while a test receives, so a test can be a client that does not read.
+It reads only while a test receives. A test can therefore act as a client that does not read.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ async def serve_over_pipes(
 
 
 def make_serve_command(file: Path, *options: str) -> list[str]:
-    """Return the command line that serves a file over stdio."""
+    """Return the command line of a stdio server for a file."""
     return [sys.executable, "-m", "mcp_bridge", "serve", str(file), *options]
 
 
@@ -179,5 +179,5 @@ async def start_server(
 
 
 def serve_file(file: Path, *options: str, **client_options: Any) -> AbstractAsyncContextManager[StdioProcessClient]:
-    """Start a process that serves a file and yield a client of it."""
+    """Start a server process for a file and yield its client."""
     return start_server(make_serve_command(file, *options), cwd=file.parent, **client_options)

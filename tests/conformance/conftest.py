@@ -1,4 +1,4 @@
-"""What the conformance tests need: Node with the suite, as the Node clients have it."""
+"""Fixtures of the conformance tests: Node with the suite, installed as for the Node clients."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ TASK_SCENARIOS = {
 
 @pytest.fixture(scope="module", params=sorted(REQUIRED))
 def verdict(request: pytest.FixtureRequest, node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Verdict:
-    """A run against one process that has served nobody else."""
+    """Return the verdict of a run against a new process."""
     folder = tmp_path_factory.mktemp("one")
     with everything(folder) as url:
         return judge(node, url, request.param, folder)

@@ -1,4 +1,4 @@
-"""The referee lets nothing pass that it has not seen, and the server that it judges has no help from within."""
+"""The referee passes only what it has seen, and the judged server imports only public modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of answers. `make check` runs mypy on this file, so `assert_type` shows what a type checker sees."""
+"""The types of answers. `make check` runs mypy on this file, so `assert_type` shows the view of a type checker."""
 
 from __future__ import annotations
 

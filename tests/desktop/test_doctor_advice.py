@@ -1,4 +1,4 @@
-"""`doctor CLIENT` gives advice that works for that client, and reads the files of that client."""
+"""`doctor CLIENT` reads the files of that client, and its advice works for that client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDY = "instructions: ${SHELF_KEY}\nsources: [{type: python, path: tools.py}]\n
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    """Somebody with a home and a project that has tools."""
+    """Return a user with a home and a project with tools."""
     return somebody(tmp_path)
 
 

@@ -33,7 +33,7 @@ def deep(part: dict) -> None:
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    """Somebody with a home and a project that has tools."""
+    """Return a user with a home and a project with tools."""
     return somebody(tmp_path)
 
 

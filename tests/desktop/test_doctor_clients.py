@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    """Somebody with a home and a project that has tools."""
+    """Return a user with a home and a project with tools."""
     return somebody(tmp_path)
 
 

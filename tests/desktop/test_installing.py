@@ -23,7 +23,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 @pytest.fixture
 def user_with_secret(tmp_path: Path) -> ClientHome:
-    """A person whose settings need a variable."""
+    """Return a user with settings that need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
@@ -32,7 +32,7 @@ def user_with_secret(tmp_path: Path) -> ClientHome:
 
 
 def backups(path: Path, user: ClientHome | None = None) -> list[Path]:
-    """The backups beside a file, and those in the user's state folder."""
+    """Return the backups next to a file, and those in the user's state folder."""
     kept = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
     return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
 

@@ -1,4 +1,4 @@
-"""Any file is restored by `uninstall`, with the changes that others made in between."""
+"""`uninstall` restores any file, and keeps the changes of others."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 
 def elsewhere(user: ClientHome) -> ClientHome:
-    """The same person in another project."""
+    """Return the same user in another project."""
     project = user.project.with_name("elsewhere")
     project.mkdir()
     return replace(user, project=project)

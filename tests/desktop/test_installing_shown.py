@@ -21,7 +21,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 @pytest.fixture
 def user_with_secret(tmp_path: Path) -> ClientHome:
-    """A person whose settings need a variable."""
+    """Return a user with settings that need a variable."""
     machine = person(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"

@@ -23,7 +23,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 
 def in_folder(user: ClientHome, name: str) -> ClientHome:
-    """The same person in another project, which has nothing but a tools.py."""
+    """Return the same user in another project with only a tools.py."""
     project = user.project.with_name(name)
     project.mkdir()
     (project / "tools.py").write_text(TOOLS)
@@ -31,7 +31,7 @@ def in_folder(user: ClientHome, name: str) -> ClientHome:
 
 
 def names(user: ClientHome) -> dict[str, str]:
-    """What each server in Cursor's file serves."""
+    """Return the target of each server in Cursor's file."""
     servers = json.loads(user.path("cursor").read_text())["mcpServers"]
     return {name: server["args"][-1] for name, server in servers.items()}
 

@@ -75,7 +75,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 
 def shown(user: ClientHome, *words: str | Path) -> str:
-    """The difference, as a person sees it and as JSON has it; neither has anything that is secret."""
+    """Return the difference in the output and in the JSON, and assert that neither contains secrets."""
     text = user.run(*words, "--dry-run")
     answer = user.run(*words, "--dry-run", "--json")
     for secret in SECRETS:

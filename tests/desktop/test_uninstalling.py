@@ -1,4 +1,4 @@
-"""`uninstall` forgets entries that were removed by hand, and reports the remaining work."""
+"""`uninstall` forgets manually removed entries, and reports the remaining work."""
 
 from __future__ import annotations
 

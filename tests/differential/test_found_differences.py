@@ -1,4 +1,4 @@
-"""Cases that generated messages found, in which the engine has to do what the SDK's server does."""
+"""Cases from generated messages in which the engine must behave like the SDK's server."""
 
 from __future__ import annotations
 

@@ -21,20 +21,20 @@ SEED, CONVERSATIONS, LENGTH = 2026, 250, 20
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Only trio knows at once when no task can continue."""
+    """Return trio, because only trio notices immediately when no task can continue."""
     return "trio"
 
 
 @pytest.fixture(autouse=True)
 def without_logs() -> Iterator[None]:
-    """Both servers log every tool that crashes."""
+    """Disable logging, because both servers log every crash of a tool."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
 
 
 async def compare(conversation: Conversation, length: int) -> list[Outcome]:
-    """The outcomes of one conversation. After a difference, which may have changed a state, it has a new connection."""
+    """Return the outcomes of one conversation. After a difference, which may have changed a state, reconnect."""
     outcomes: list[Outcome] = []
     while len(outcomes) < length:
         async with connect_twins() as twins:

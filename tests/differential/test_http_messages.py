@@ -49,14 +49,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def without_logs() -> Iterator[None]:
-    """Both servers log every tool that crashes."""
+    """Disable logging, because both servers log every crash of a tool."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
 
 
 async def converse(random: Random) -> list[Outcome]:
-    """The outcomes of generated requests that end by themselves, a third of them with a changed header."""
+    """Return the outcomes of generated requests with an end, a third of them with a changed header."""
     conversation, outcomes = Conversation(random, is_stateless=True), []
     async with connect_http_twins() as twins:
         while len(outcomes) < LENGTH:

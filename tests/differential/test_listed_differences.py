@@ -62,7 +62,7 @@ EXAMPLES: dict[str, list[Any]] = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Only trio knows at once when no task can continue."""
+    """Return trio, because only trio notices immediately when no task can continue."""
     return "trio"
 
 

@@ -1,4 +1,4 @@
-"""What clients send gets equal replies from the engine and from the SDK's server."""
+"""Clients get equal responses from the engine and from the SDK's server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RECORDED = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Only trio knows at once when no task can continue."""
+    """Return trio, because only trio notices immediately when no task can continue."""
     return "trio"
 
 

@@ -1,4 +1,4 @@
-"""The examples (`>>>`) in the docstrings of public functions and classes run, and print what they show."""
+"""The examples (`>>>`) in the docstrings of public functions and classes run, and print the documented output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example in config/ is served to the official client, and the demo does what it says."""
+"""Every example in config/ is served to the official client, and the demo does what it promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated pages say what the code says, and name everything there is to name."""
+"""The generated pages match the code, and are complete."""
 
 from __future__ import annotations
 

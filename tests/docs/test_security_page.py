@@ -1,4 +1,4 @@
-"""docs/security.md promises with tests: each that it names is there."""
+"""Each test named in docs/security.md exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every snippet of the README and the docs runs as it stands there."""
+"""Every snippet of the README and the docs runs unchanged."""
 
 from __future__ import annotations
 

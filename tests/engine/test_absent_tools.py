@@ -1,4 +1,4 @@
-"""Calls of unknown tools wait for the sources that may have them, but not in any number."""
+"""Calls of unknown tools wait for starting sources, but only a limited number of calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARE = compute_share(MAX_WAITING)
 
 
 class StartingSource:
-    """A registry with a source that is starting; `waiting` counts the calls that wait for it."""
+    """A registry with a starting source; `waiting` counts the waiting calls."""
 
     def __init__(self) -> None:
         self.registry = ToolRegistry()

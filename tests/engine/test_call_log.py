@@ -17,7 +17,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 class Passing:
-    """Middleware that does nothing."""
+    """Middleware without an effect."""
 
     stage = Stage.OBSERVE
 

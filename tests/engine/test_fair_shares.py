@@ -23,7 +23,7 @@ pytestmark = BOTH_LOOPS
 
 
 class Hanging:
-    """Tools that hang until the block ends, and how many calls of each run, and of each client."""
+    """Tools that hang until the block ends, with the number of running calls of each tool and of each client."""
 
     def __init__(self) -> None:
         self.running: Counter[str | None] = Counter()
@@ -81,7 +81,7 @@ async def calling(registry: ToolRegistry, *calls: tuple[str, str | None]) -> Asy
 
 
 async def until_running(hanging: Hanging, key: str | None, count: int) -> None:
-    """Wait until so many calls run, in threads of their own."""
+    """Wait until this many calls run in threads."""
     with anyio.fail_after(TIMEOUT):
         while hanging.running[key] < count:
             await checkpoint()

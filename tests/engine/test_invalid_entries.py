@@ -1,4 +1,4 @@
-"""Entries and answers that are not quite what their types say spoil nothing but themselves."""
+"""Invalid entries and results affect only themselves."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 class Gate:
-    """A tool that counts its running calls, and ends none until it is released."""
+    """A tool with a counter of running calls. It blocks until it is released."""
 
     def __init__(self) -> None:
         self.inside = self.most = 0
@@ -49,7 +49,7 @@ async def dispatch(registry: ToolRegistry, name: str, data: Any = None) -> ToolR
 
 @asynccontextmanager
 async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> AsyncIterator[list[ToolResult]]:
-    """So many calls on their way; the results are there after the block, which opens the gate."""
+    """Start this many calls, and open the gate after the block. Then the list has their results."""
     results: list[ToolResult] = []
 
     async def one() -> None:

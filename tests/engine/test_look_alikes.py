@@ -1,4 +1,4 @@
-"""Names of two sources that users cannot tell apart are not published side by side."""
+"""Names of two sources that look alike are not published together."""
 
 from __future__ import annotations
 

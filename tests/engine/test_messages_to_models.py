@@ -1,4 +1,4 @@
-"""Errors about arguments and outputs, as models read them: in JSON's words, and by the paths that the model knows."""
+"""Errors about arguments and outputs, as models read them: in JSON's words, and by the paths of the schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def register(input_schema: dict[str, Any], output_schema: dict[str, Any], output
 
 
 async def get_error(registry: ToolRegistry, arguments: Any) -> str:
-    """Return the text of the error that a client of this registry receives."""
+    """Call the tool and return the text of its error."""
     async with connect(registry) as client:
         result = await client.call_tool("a", arguments)
     assert result.is_error

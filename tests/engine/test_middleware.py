@@ -1,4 +1,4 @@
-"""Middleware: its order, and what it can change in a call."""
+"""Middleware: its order, and its possible changes of a call."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_er
 
 async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> None:
     class Spoils(At):
-        """A policy with a name of its own."""
+        """A policy with a different name."""
 
     async def spoil(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output="spoilt")

@@ -1,4 +1,4 @@
-"""Hidden and fixed arguments of tools whose schemas consist of several parts, and what cannot be removed."""
+"""Hidden and fixed arguments of tools with composed schemas, and arguments that cannot be removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {name: {"type": "string"} for name in ("a", "b", "c")}
 
 
 def change_schema(override: ToolOverride, **keywords: Any) -> Any:
-    """Override a tool whose schema has these keywords, and return the changed schema."""
+    """Override a tool with these keywords in its schema, and return the changed schema."""
     schema = {"type": "object", "properties": NAMES, **keywords}
     return override.apply(ToolEntry("echo", "Return the arguments.", lambda data: data, schema)).input_schema
 

@@ -1,4 +1,4 @@
-"""Titles, descriptions and arguments of tools that the settings change, whatever the source."""
+"""The settings change titles, descriptions and arguments of the tools of any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of one call: what is checked when, what ends where."""
+"""The order of one call: which checks run when, and where a call can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tools are published, and under which names."""
+"""The published tools and their names."""
 
 from __future__ import annotations
 

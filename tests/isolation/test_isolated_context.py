@@ -28,7 +28,7 @@ async def attempt(call: Any) -> Any:
 
 
 class Client:
-    """Answers of a client to all kinds of questions. `heard` has its notifications."""
+    """The answers of a client to all kinds of questions. `heard` has its notifications."""
 
     def __init__(self, mode: str, *answers: Any) -> None:
         self._mode, self._answers = mode, answers
@@ -90,7 +90,7 @@ class Case:
 
 
 def asking(kind: str, *answers: Any, words: str) -> Case:
-    """Return a call of the tool that asks one kind of form."""
+    """Return a call of the tool with one kind of form."""
     return Case("asks", answers, (words,), {"kind": kind})
 
 

@@ -16,7 +16,7 @@ RESOURCES = ["text", "json", "bytes", "several", "broken", "failing", "items/som
 
 
 async def attempt(call: Any) -> Any:
-    """Return the result or the error of a request, without parts that always differ."""
+    """Return the result or the error of a request, without varying parts."""
     try:
         return dump_result(await call)
     except Exception as error:

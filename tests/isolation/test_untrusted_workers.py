@@ -39,7 +39,7 @@ FINE = {"success": True, "output": 1, "error": None, "content": None, "code": No
 
 @contextlib.asynccontextmanager
 async def open_pool(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
-    """Open a pool of workers that carry out these steps in each call."""
+    """Open a pool of workers with these steps in each call."""
     pool = WorkerPool(
         ORDER,
         IsolationOptions(workers=workers),

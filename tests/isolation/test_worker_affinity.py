@@ -29,7 +29,7 @@ async def test_a_worker_with_a_state_ends_when_its_offer_is_out_of_date() -> Non
 
 
 class SlowContext(RunningCall):
-    """A call whose question cannot be cancelled until `released` is set."""
+    """A call with a question that cannot be cancelled until `released` is set."""
 
     def __init__(self) -> None:
         super().__init__()

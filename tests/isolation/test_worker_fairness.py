@@ -15,7 +15,7 @@ PROGRESS = {"say": "progress", "id": "$id", "progress": 1, "total": None, "messa
 
 
 class WaitingContext(RunningCall):
-    """A call that ends when `released` is set."""
+    """A call until `released` is set."""
 
     def __init__(self, client: str) -> None:
         super().__init__()

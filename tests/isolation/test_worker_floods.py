@@ -1,4 +1,4 @@
-"""A worker that floods the bridge with messages has to wait, and hardly affects others."""
+"""A worker with a flood of messages for the bridge has to wait, and hardly affects others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CountingContext(RunningCall):
 
 
 async def call_flooding(ctx: CountingContext, steps: list[Any], request: WorkerCall = REQUEST) -> Any:
-    """Return the result of a call in a worker that carries out these steps."""
+    """Return the result of a call in a worker with these steps."""
 
     def count(message: Any) -> None:
         ctx.counts["messages"] += 1
@@ -77,7 +77,7 @@ def low_rate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def measure(ctx: CountingContext, message: Any, times: int) -> float:
-    """Return the duration of a call that sends a message so many times."""
+    """Return the duration of a call with this many messages."""
     before = time.monotonic()
     result = await call_flooding(ctx, [{"raw": json.dumps(message) + "\n", "times": times}, "answer"])
     assert result.output == "fine"

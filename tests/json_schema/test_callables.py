@@ -1,4 +1,4 @@
-"""What is read from a callable: where its context goes, and the words of its docstring."""
+"""The analysis of a callable: where its context goes, and its docstring."""
 # ruff: noqa: F821, UP037, UP045 - names that cannot be resolved and old spellings are read too
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def make_form_schema(**properties: Any) -> dict[str, Any]:
 
 
 def property_of(form_schema: Any) -> dict[str, Any]:
-    """The one property that a form for a single value has."""
+    """Return the only property of a form for a single value."""
     (subschema,) = create_form(form_schema).schema["properties"].values()
     return subschema
 

@@ -1,4 +1,4 @@
-"""Rewritten schemas accept whatever the original accepts; arguments that fit arrive as they are."""
+"""Rewritten schemas accept all values of the original. Valid arguments arrive unchanged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever schema meets whatever data: validation never raises, and its verdict is that of a reference validator.
+"""For any schema and any data, validation never raises, and agrees with a reference validator.
 
-FUZZ=50 runs fifty times as many examples. Schemas are read as 2020-12 unless they say otherwise.
+FUZZ=50 runs fifty times as many examples. Schemas are read as 2020-12 unless they declare otherwise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOW = 60.0
 
 
 def judged(data: Any, schema: Any) -> bool:
-    """Return the verdict of the validator, which `is_valid` and `check` share."""
+    """Return the verdict of the validator, and check that `is_valid` and `check` agree."""
     validator = Validator(schema)
     began = time.process_time()
     verdict = validator.check(data)
@@ -106,7 +106,7 @@ class Offering(Source):
 
 
 def served(schema: Any) -> tuple[list[str], list[str], list[str]]:
-    """What is listed to clients of each era, and the problems, when a tool has this schema."""
+    """Return the tools listed in each era for this schema, and the problems."""
     bridge = Bridge(sources=[AttachedSource(source=Offering(schema))])
 
     async def start() -> None:

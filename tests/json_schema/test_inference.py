@@ -1,4 +1,4 @@
-"""What a typed function becomes: what fits its schema, and the values that its arguments turn into."""
+"""The schemas of typed functions: valid arguments, and their conversion to values."""
 # ruff: noqa: UP007, UP045 - the old spellings are read too
 
 from __future__ import annotations

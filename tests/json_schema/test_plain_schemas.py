@@ -1,4 +1,4 @@
-"""Schemas that are published without a validator: the validator understands every one of them."""
+"""Schemas published without validation: the validator understands every one of them."""
 
 from __future__ import annotations
 

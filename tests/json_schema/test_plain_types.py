@@ -1,4 +1,4 @@
-"""Schemas of plain types, which are generated without pydantic, are those that pydantic generates."""
+"""Schemas of plain types are generated without pydantic, and equal pydantic's schemas."""
 
 # ruff: noqa: UP007, UP045, RUF036 - unions in every notation and order
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Problems of schemas that cannot be checked, with their places and advice."""
+"""Problems of uncheckable schemas, with their places and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A third party's schema is published without what clients do not understand, and never rejects more than before."""
+"""A third party's schema is published without unknown keywords, and never rejects more than before."""
 
 from __future__ import annotations
 

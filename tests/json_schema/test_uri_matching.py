@@ -64,7 +64,7 @@ def test_a_template_that_cannot_be_matched_is_rejected() -> None:
 
 @st.composite
 def templates(draw: st.DrawFn) -> str:
-    """Templates that are mostly valid, with names that are all different."""
+    """Generate mostly valid templates with distinct names."""
     names = iter("bcdefghijklmnopq")
     parts = []
     for operator in draw(st.lists(st.sampled_from([None, "", "+", "#", ".", "/", ";", "?", "&"]), max_size=5)):
@@ -78,7 +78,7 @@ def templates(draw: st.DrawFn) -> str:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[str, str]:
-    """A valid template, and a URI that it expands to, or nearly."""
+    """Generate a valid template, and a URI that it expands to, or nearly."""
     template = draw(templates())
     try:
         official = OfficialTemplate.parse(template)

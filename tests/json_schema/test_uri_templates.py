@@ -1,4 +1,4 @@
-"""URIs and URI templates: what serving would reject is reported before, with the place and what to do."""
+"""URIs and URI templates: serving and validation report the same problems, with the place and advice."""
 
 import json
 import subprocess
@@ -268,7 +268,7 @@ def nothing(data: Any) -> str:
 
 
 class MixedSource(Source):
-    """Publishes entries that are made by hand, good ones and bad ones."""
+    """A source with valid and invalid handwritten entries."""
 
     async def run(self, publish: Publish) -> None:
         publish(
@@ -311,7 +311,7 @@ async def test_clients_read_and_complete_the_other_entries_of_the_offer() -> Non
 
 
 def validated(folder: Path, text: str) -> Any:
-    """What `mcp-bridge validate` reports about a file, in a process of its own."""
+    """Return the report of `mcp-bridge validate` about a file, in a separate process."""
     (folder / "tools.py").write_text(text)
     command = [sys.executable, "-m", "mcp_bridge", "validate", "--json"]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""Spellings of URIs: which ones are the same, and which patterns match them."""
+"""Equal spellings of URIs, and the patterns that match them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from mcp_bridge.middleware import Stage
 
 
 class CallRecorder:
-    """Middleware that records the calls that it sees."""
+    """Middleware with a record of the calls."""
 
     stage = Stage.DECIDE
 

@@ -1,6 +1,6 @@
-"""Commands in forks of one process that has imported what they need: importing it takes most of their time.
+"""Commands in forks of one process with the imports already done, because imports take most of their time.
 
-A program on the PATH of a test hands its standard streams, arguments, folder and environment to that process over a
+A program on the PATH of a test sends its standard streams, arguments, folder and environment to that process over a
 socket, and exits as the fork does.
 """
 
@@ -40,7 +40,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 @functools.cache
 def forked_command() -> list[str]:
-    """A command that runs `mcp_bridge`, or a script, with arguments. The process that it is forked from starts once."""
+    """Return the command line that runs `mcp_bridge` or a script in a fork. The process to fork starts once."""
     folder = Path(tempfile.mkdtemp(prefix="fc"))
     client, path = folder / "client.py", folder / "socket"
     client.write_text(CLIENT, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Fuzzing: the number of examples, and the corpus of inputs that failed once (tests/kits/corpus).
+"""Fuzzing: the number of examples, and the corpus of inputs of past failures (tests/kits/corpus).
 
 Each file of the corpus is one finding: `kind` (the test that replays it: message, schema or settings), `name` (what
 happened), the input and the expected result. FUZZ=50 multiplies the number of examples by 50, for a run overnight.

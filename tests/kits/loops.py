@@ -1,4 +1,4 @@
-"""The event loops that a test runs on."""
+"""The event loops for the tests."""
 
 import pytest
 

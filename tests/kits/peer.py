@@ -18,7 +18,7 @@ Handler = Callable[[IncomingRequest], Any]
 
 
 class MemoryLink(MessageStream):
-    """One direction: a message stream that records what is sent and delivers it later, as JSON."""
+    """One direction: a message stream with a record of the sent messages. It delivers them later, as JSON."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -41,7 +41,7 @@ class MemoryLink(MessageStream):
 
 
 class RecordingStream(MessageStream):
-    """A message stream that delivers nothing."""
+    """A message stream without delivery."""
 
     def __init__(self) -> None:
         self.responses: list[Message | None] = []
@@ -53,7 +53,7 @@ class RecordingStream(MessageStream):
 
 
 class PeerSide:
-    """One side: its connection, the handlers of its methods and the notifications that it has received."""
+    """One side: its connection, the handlers of its methods, and its received notifications."""
 
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {}

@@ -1,6 +1,6 @@
 """How the code reads: figures for local names, docstrings, comments and dense statements, printed by `make check`.
 
-The figures are a mirror, not the aim. tests/test_names.py holds those that a name or an import can break by itself.
+The figures are a mirror, not the aim. tests/test_names.py holds the figures that a single name or import can break.
 """
 
 from __future__ import annotations

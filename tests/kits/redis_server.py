@@ -1,4 +1,4 @@
-"""A real Redis for tests: `redis_server` yields the URL of one that ends with the test."""
+"""A real Redis for tests: `redis_server` yields its URL, and stops it after the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 class RedisServer:
-    """A redis-server on a loopback port that can be killed and started again with its data (`appendfsync always`)."""
+    """A redis-server on a loopback port. A test can kill it and start it again with its data (`appendfsync always`)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ def find_free_port() -> int:
 
 @pytest.fixture
 def redis_process() -> Iterator[RedisServer]:
-    """A running Redis that the test can kill and start again."""
+    """Yield a running Redis that a test can kill and start again."""
     if not shutil.which("redis-server"):
         pytest.skip("redis-server is not installed (Debian: apt-get install redis-server)")
     with tempfile.TemporaryDirectory(prefix="redis") as folder:

@@ -1,4 +1,4 @@
-"""A tracer provider that records its spans."""
+"""A tracer provider with a record of its spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS = itertools.count(1)
 
 
 class RecordedSpan(trace.NonRecordingSpan):
-    """A span with what was recorded in it."""
+    """A span with a record of its data."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.parent = trace.get_current_span(options.get("context")).get_span_context()
@@ -41,7 +41,7 @@ class RecordedSpan(trace.NonRecordingSpan):
 
 
 class RecordingProvider(trace.TracerProvider):
-    """A provider of itself as the only tracer. `spans` has all spans in the order in which they began."""
+    """A provider with itself as the only tracer. `spans` has all spans in the order of their start."""
 
     def __init__(self) -> None:
         self.spans: list[RecordedSpan] = []

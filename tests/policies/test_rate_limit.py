@@ -152,7 +152,7 @@ def test_unusable_limits_are_errors_with_their_place(tmp_path: Path, options: An
 
 @contextlib.asynccontextmanager
 async def serve(folder: Path, url: str) -> AsyncIterator[Any]:
-    """Serve a limit in Redis, in a process of its own; yields a function that connects a principal."""
+    """Serve a limit in Redis, in a separate process. Yields a function that connects a principal."""
     folder.mkdir()  # noqa: ASYNC240
     settings = {
         "sources": [{"type": "python", "path": "tools.py"}],

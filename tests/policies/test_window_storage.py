@@ -26,9 +26,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 50).map(STEP.__mul__), st.sampled_from
 
 @contextmanager
 def stopped_clock() -> Iterator[Callable[[float], None]]:
-    """Stop the time of rate limits; yield a function that lets seconds pass.
+    """Stop the time of rate limits, and yield a function that lets seconds pass.
 
-    The event loops in other threads keep their time: a timer that one of them sets meanwhile would never fire.
+    The event loops in other threads keep their time. Otherwise their new timers would never fire.
     """
     now = 1_800_000_000.0
 

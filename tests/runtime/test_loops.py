@@ -52,7 +52,7 @@ def run(loop: EventLoop) -> Callable[..., Any]:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """These tests begin loops of their own."""
+    """Return asyncio, because these tests start event loops."""
     return "asyncio"
 
 

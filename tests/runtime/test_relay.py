@@ -25,7 +25,7 @@ def everything(number: int) -> bytes:
 
 
 def unread_in(pipe: int) -> int:
-    """How many bytes of a pipe nobody has read yet."""
+    """Return the number of unread bytes in a pipe."""
     import fcntl
     import termios
 

@@ -1,4 +1,4 @@
-"""Programs of hooks and tools that end without reading their standard input."""
+"""Programs of hooks and tools may end without reading their standard input."""
 
 from __future__ import annotations
 

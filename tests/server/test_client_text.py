@@ -84,7 +84,7 @@ def make_registry() -> ToolRegistry:
 
 
 class RecordingStream:
-    """A message stream that keeps what is sent, as JSON."""
+    """A message stream with a record of the sent JSON."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Resources and prompts as tools, for clients that use only tools."""
+"""Resources and prompts as tools, for clients with support for tools only."""
 
 from __future__ import annotations
 

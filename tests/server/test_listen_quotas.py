@@ -21,7 +21,7 @@ SHARE = TOTAL // SHARES
 
 
 class SentMessages:
-    """A message stream that keeps what is sent."""
+    """A message stream with a record of the sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -47,7 +47,7 @@ class Listeners:
         self._ids = itertools.count()
 
     async def open(self, client: str | None) -> IncomingRequest | Message:
-        """Return the request of a stream that has begun, or the error response."""
+        """Return the request of an open stream, or the error response."""
         params = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
         stream, responses = SentMessages(), []
         request = IncomingRequest(next(self._ids), "subscriptions/listen", params, stream, client=client)

@@ -1,4 +1,4 @@
-"""Params are checked by the schemas of their protocol revision; an error says where and what, and repeats no values."""
+"""Params are checked by the schemas of their protocol revision. An error has the place and the reason, but no values."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def count_to(number: int, value: Any, last: Any) -> dict[str, Any]:
 
 
 def make_empty() -> list[Any]:
-    """The most lists that fit into a message of 4 MiB."""
+    """Return as many lists as fit into a message of 4 MiB."""
     return [[] for _ in range(1_300_000)]
 
 
@@ -313,7 +313,7 @@ def test_valid_params_can_be_parsed_by_the_official_server(method: str, version:
 
 
 def remove_differences(params: dict[str, Any]) -> dict[str, Any]:
-    """Remove what the official server parses by other types than those of the revision.
+    """Remove the params that the official server parses by other types than those of the revision.
 
     It rejects a `progressToken` of null, `inputResponses` with roots whose URI is not `file:`, and members of
     `inputResponses` that only other revisions define.

@@ -1,4 +1,4 @@
-"""What completes a text comes best first: exact, begun, a word begun, inside, its letters in order."""
+"""The order of completions: exact, prefix, prefix of a word, substring, letters in order."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Ask = Callable[[CallContext], Awaitable[Any]]
 
 
 def asking(ask: Ask) -> Bridge:
-    """A bridge with a tool that asks, and a secret."""
+    """Return a bridge with a tool that asks, and a secret."""
 
     async def handler(data: Any, ctx: CallContext) -> Any:
         return await ask(ctx)

@@ -30,7 +30,7 @@ SIZE = 4 * 1024 * 1024
 
 
 class Clock:
-    """A clock that the test sets."""
+    """A clock under the control of the test."""
 
     def __init__(self, now: float = 1e9) -> None:
         self.now = now
@@ -44,7 +44,7 @@ def create_sealer(*keys: str, audience: str = "tests", ttl: float = 600.0, clock
 
 
 def is_rejected(sealed: Any, sealer: StateSealer | None = None, **request: Any) -> bool:
-    """Whether opening fails, with the only error that clients may see; False if it returns the text."""
+    """Whether opening fails with the only error for clients. It is False if opening returns the text."""
     try:
         streams = (sealer or create_sealer()).open(sealed, **{**REQUEST, **request})
     except RpcError as error:

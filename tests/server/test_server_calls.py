@@ -1,4 +1,4 @@
-"""Calls through the endpoint: whatever a tool raises, its neighbour is answered."""
+"""Calls through the endpoint: an exception in one tool does not affect another call."""
 
 from __future__ import annotations
 

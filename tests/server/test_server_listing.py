@@ -1,4 +1,4 @@
-"""tools/list: pages that can be walked while tools change, and the caching hints of each era."""
+"""tools/list: its pages remain complete while tools change, and have the caching hints of each era."""
 
 from __future__ import annotations
 

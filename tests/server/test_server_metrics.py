@@ -31,7 +31,7 @@ ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), (
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
-    """What the meter provider of the process has recorded; it could be set only once."""
+    """Yield a reader of the recorded metrics. It replaces the process' meter provider, which can be set only once."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)

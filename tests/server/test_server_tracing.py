@@ -30,14 +30,14 @@ TRACEPARENT = f"00-{TRACE:032x}-{SPAN:016x}-01"
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> RecordingProvider:
-    """The tracer provider of the process, which could be set only once."""
+    """Return a tracer provider. It replaces that of the process, which can be set only once."""
     provider = RecordingProvider()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     return provider
 
 
 class TracedServer:
-    """A server with some tools, and a client that sends raw messages."""
+    """A server with some tools, and a raw client."""
 
     def __init__(self, client: ClientConnection, stream: RecordingStream, registry: ToolRegistry) -> None:
         self.client = client
@@ -91,7 +91,7 @@ async def serve(**options: Any) -> AsyncIterator[TracedServer]:
 
 
 def find_only(provider: RecordingProvider) -> RecordedSpan:
-    """Return the only span, which has ended once."""
+    """Return the only span, and check that it has ended once."""
     (span,) = provider.spans
     assert span.ends == 1
     return span

@@ -9,7 +9,7 @@ from mcp_bridge._server.calls.context import SESSION, _find_session
 
 
 def key_of(principal: str, named: str) -> str:
-    """The key of the session that a principal calls by this name."""
+    """Return the key of a principal's session with this name."""
     return _find_session(cast("Any", SimpleNamespace(meta={SESSION: named}, protocol_version="2026-07-28")), principal)
 
 

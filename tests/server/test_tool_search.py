@@ -1,4 +1,4 @@
-"""Tool search: clients see few tools, find the others by what they do, and call them as if they were listed."""
+"""Tool search: clients see few tools, find others by a description, and call them as if they were listed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOTHING: dict[str, Any] = {"type": "object"}
 def build_bridge(
     *tools: ToolEntry, above: int = 3, keep: Sequence[str] = (), pipeline: Pipeline | None = None, **options: Any
 ) -> Bridge:
-    """A bridge with these tools, and others that make a search necessary."""
+    """Return a bridge with these tools, and enough others for a search."""
     registry = ToolRegistry(pipeline=pipeline)
     fillers = [ToolEntry(f"filler_{number}", "Does nothing.", lambda data: "", NOTHING) for number in range(5)]
     for tool in [*tools, *fillers]:

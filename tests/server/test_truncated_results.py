@@ -1,4 +1,4 @@
-"""An answer that is too large is cut, says so, and its rest can be read for a while."""
+"""A large result is truncated and marked, and its remainder can be read for a while."""
 
 from __future__ import annotations
 

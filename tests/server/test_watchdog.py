@@ -1,4 +1,4 @@
-"""A tool that blocks the event loop is named, with how long it did."""
+"""The watchdog names a tool that blocks the event loop, and the duration."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_empty_values_of_clients_are_ignored(tmp_path: Path) -> None:
 
 
 def load_notes(folder: Path, entry: dict[str, Any]) -> tuple[str, ...]:
-    """Return what the settings of a server report about its entry."""
+    """Return the notes about the entry of a server in the settings."""
     (source,) = load_text(folder, "mcp.json", json.dumps({"mcpServers": {"one": entry}})).sources
     assert source.origin is not None
     return source.origin.notes

@@ -28,7 +28,7 @@ PIECE = 8
 
 
 def find_secrets(text: str) -> list[str]:
-    """Return the parts of secrets that appear in a text."""
+    """Return the parts of secrets in a text."""
     pieces = [value[at : at + PIECE] for value in ENVIRON.values() for at in range(len(value) - PIECE + 1)]
     return [piece for piece in pieces if piece in text or piece in text.replace("\\n", "\n")]
 

@@ -86,13 +86,13 @@ def write(folder: Path, text: str, name: str = "settings.yaml") -> Path:
 
 @pytest.fixture
 def settings(tmp_path):
-    """The settings that a YAML text becomes."""
+    """Return a function that loads a YAML text as settings."""
     return lambda text, **environ: load(write(tmp_path, text), environ)
 
 
 @pytest.fixture
 def problems(tmp_path):
-    """What is wrong with a YAML text: `line: where: problem`, a line each."""
+    """Return a function that lists the problems of a YAML text as lines `line: where: problem`."""
 
     def tell(text: str, model: type[BaseModel] | None = None, /, **environ: str) -> list[str]:
         path = write(tmp_path, text)

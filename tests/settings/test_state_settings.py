@@ -1,4 +1,4 @@
-"""Settings for sessions and for state that outlives a call; their keys are secrets."""
+"""Settings for sessions, and for state beyond one call. Their keys are secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STRONG, OTHER = "k" * 32, "ключ" * 4
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Callable[..., Settings]:
-    """The settings that a YAML text becomes."""
+    """Return a function that loads a YAML text as settings."""
 
     def made(text: str, **environ: str) -> Settings:
         path = tmp_path / "settings.yaml"

@@ -14,7 +14,7 @@ KEY = "k" * 32
 
 
 def withheld(data: dict[str, Any], **environ: str) -> frozenset[str]:
-    """The values of settings that no client may see."""
+    """Return the values of settings hidden from clients."""
     return parse(Document(path="", data=data), environ).hidden_from_clients
 
 

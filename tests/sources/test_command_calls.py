@@ -1,4 +1,4 @@
-"""Calls of commands, which are real programs: what they get, and what becomes of their output."""
+"""Calls of commands, which are real programs: their input, and the results made of their output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def call_one(folder: Path, tool: Json, arguments: Json | None = None, /, *
 
 
 async def report(folder: Path, tool: Json, arguments: Json | None = None, /, **options: Any) -> Json:
-    """Call a command that reports what it got."""
+    """Call a command that reports its input."""
     result = await call_one(folder, tool, arguments, **options)
     assert not result["isError"], words(result)
     report_of_program: Json = json.loads(words(result))

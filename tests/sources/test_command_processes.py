@@ -1,4 +1,4 @@
-"""The processes of commands: they end with their call, whatever they do, and with the server."""
+"""The processes of commands always end with their call and with the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a command: where values go, and which values are rejected."""
+"""The words of a command: the places of values, and rejected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed imports of the user's own code: the error has the requirement that the project declares."""
+"""Failed imports of the user's code: the error names the requirement declared by the project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCES = {
 
 
 async def get_problem(folder: Path, source: str) -> str:
-    """The error of a bridge whose only source is in the file `NAME.py` of a folder."""
+    """Return the error of a bridge with a source in the file `NAME.py` of a folder as its only source."""
     (folder / "bridge.yaml").write_text(f"sources: [{source}]\n")
     try:
         async with open_bridge(folder / "bridge.yaml"):

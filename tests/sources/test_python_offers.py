@@ -1,4 +1,4 @@
-"""Resources and prompts of Python files: found beside the tools, each once, and read again after edits."""
+"""Resources and prompts of Python files: found next to the tools, each once, and read again after edits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ VALUES = """
 
 @pytest.fixture(autouse=True)
 def interpreter() -> Iterator[None]:
-    """Remove the modules that the imports of a test have left."""
+    """Remove the modules imported by a test."""
     modules, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path

@@ -36,7 +36,7 @@ GREET = """
 
 @pytest.fixture(autouse=True)
 def interpreter() -> Iterator[None]:
-    """Remove the modules that the imports of a test have left."""
+    """Remove the modules imported by a test."""
     modules, path, writes = set(sys.modules), list(sys.path), sys.dont_write_bytecode
     sys.dont_write_bytecode = False  # as outside of tests: the source has to see to it
     yield
@@ -409,7 +409,7 @@ def test_forgetting_modules_keeps_this_package_and_installed_ones(tmp_path: Path
 
 @asynccontextmanager
 async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
-    """A watching source at work, and the offers that it has published so far."""
+    """Run a watching source, and yield the list of its published offers."""
     offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""A tool that the settings rename: no error names it by the name that clients do not know."""
+"""Errors of a tool renamed by the settings never contain its original name."""
 
 from __future__ import annotations
 

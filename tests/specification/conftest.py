@@ -1,4 +1,4 @@
-"""What the protocol tests share: one server, reached in every way."""
+"""The fixtures of the protocol tests: one server with every kind of connection."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def anyio_backend(way: Way) -> str:
 
 @pytest.fixture
 def options() -> Mapping[str, Any]:
-    """What the server is made with (see `protocol_server.make`); a test that parametrizes this has it otherwise."""
+    """Return the options of the server (see `protocol_server.make`). Tests override them by parametrizing this fixture."""
     return {}
 
 
 @pytest.fixture
 def http() -> Mapping[str, Any]:
-    """What the HTTP server lets in (`token`, and fields of `HttpOptions`), likewise."""
+    """Return the access options of the HTTP server (`token`, and fields of `HttpOptions`), which tests override likewise."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""What every message is under, in both eras."""
+"""The base of all messages in both eras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers of stateless requests over HTTP: they say what the body says, or the request is refused."""
+"""The headers of stateless requests over HTTP: they repeat values of the body, or the request is rejected."""
 
 from __future__ import annotations
 

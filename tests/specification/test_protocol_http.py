@@ -1,4 +1,4 @@
-"""Streamable HTTP: what goes over it in either era, and the legacy transport beside it."""
+"""Streamable HTTP in both eras, and the legacy transport."""
 
 from __future__ import annotations
 
@@ -153,11 +153,11 @@ async def test_the_legacy_endpoints_are_beside_the_mcp_endpoint(connected: Conne
 
 
 def meta_of(raw: HttpClient) -> Json:
-    """The params that a message of this era has anyway."""
+    """Return the default params of a message in this era."""
     meta = raw.make_request("any").get("params", {})
     return dict(meta)
 
 
 def versioned(raw: HttpClient) -> dict[str, str]:
-    """The version header of this era, for a message that has no version itself."""
+    """Return the version header of this era, for a message without a version."""
     return {"MCP-Protocol-Version": "2026-07-28"} if raw.stateless else {}

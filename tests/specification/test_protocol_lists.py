@@ -1,4 +1,4 @@
-"""Pages, caching hints and change notices: what all lists share, in both eras."""
+"""Pages, caching hints and change notices: the common features of all lists, in both eras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest and the tests hold each other: nothing is required that no test proves, nothing proven that is not."""
+"""The manifest and the tests agree: each requirement has a test, and each test names an existing requirement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_COMMAND = "http/loopback"
 
 
 def asked(*chapters: str) -> set[tuple[str, str]]:
-    """Each requirement of these chapters, or of all, with each era that it holds in."""
+    """Return each requirement of these chapters, or of all, with each of its eras."""
     return {
         (requirement.id, era)
         for requirement in requirements().values()

@@ -1,4 +1,4 @@
-"""Progress, log messages and cancellation: what belongs to one request, in both eras."""
+"""Progress, log messages and cancellation of one request, in both eras."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRESS = "notifications/progress"
 
 
 async def opted_in(raw: RawClient, level: str) -> Json:
-    """Ask for log messages from this level on, in this era's way; what to put into `_meta`."""
+    """Request log messages from this level on, in this era's way, and return the `_meta`."""
     if raw.stateless:
         return {f"{META_PREFIX}logLevel": level}
     await raw.get_result("logging/setLevel", {"level": level})

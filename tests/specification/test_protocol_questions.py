@@ -1,4 +1,4 @@
-"""Questions to the client: the same tools in both eras, as results that ask and as requests of the server."""
+"""Questions to the client: the same tools in both eras, as results with questions and as requests of the server."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def named(name: str) -> Json:
 
 
 def again(asked: Json, tool: str, answers: Json | None, arguments: Json | None = None) -> Json:
-    """The params of the request that comes back with answers."""
+    """Return the params of the repeated request with answers."""
     back = {"name": tool, "arguments": arguments or {}, "requestState": asked["requestState"]}
     return {**back, "inputResponses": answers} if answers is not None else back
 
 
 async def asked_for(raw: RawClient, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
-    """The one question of a tool, and what gives it its answer: a function that returns the call's result."""
+    """Return the only question of a tool, and a function that sends its answer and returns the call's result."""
     if raw.stateless:
         asked = await raw.call(tool, arguments)
         ((key, request),) = asked["inputRequests"].items()

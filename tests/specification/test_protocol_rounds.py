@@ -1,4 +1,4 @@
-"""Multi round-trip requests: what a state is good for, and what it is not."""
+"""Multi round-trip requests: accepted and rejected states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {"elicitation/create", "sampling/createMessage", "roots/list"}
 
 
 def refused(answer: Json) -> bool:
-    """Whether a state was refused, as it has to be."""
+    """Whether a state was rejected with the right error."""
     return answer.get("error", {}).get("code") == -32602 and REFUSED in answer["error"]["message"]
 
 
@@ -225,7 +225,7 @@ async def test_giving_up_the_request_that_came_back_stops_the_call(connected: Co
 
 
 class SignedIn:
-    """An app around another that knows who calls: here the name is simply in a header."""
+    """An app around another that authenticates the caller, here by a name in a header."""
 
     def __init__(self, app: Any) -> None:
         self._app = AuthContextMiddleware(app)

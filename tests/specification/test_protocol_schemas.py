@@ -136,7 +136,7 @@ def nested(value: Any, depth: int) -> Any:
 
 
 def doublings(steps: int) -> Json:
-    """Definitions that each refer to the one before twice."""
+    """Return definitions with two references each to the one before."""
     made: Json = {"s0": {"type": "string"}}
     for step in range(steps):
         made[f"s{step + 1}"] = {"anyOf": [{"$ref": f"#/$defs/s{step}"}, {"$ref": f"#/$defs/s{step}"}]}

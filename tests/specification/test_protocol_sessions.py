@@ -1,4 +1,4 @@
-"""Streamable HTTP after a handshake: sessions, and streams that can be resumed."""
+"""Streamable HTTP after a handshake: sessions, and resumable streams."""
 
 from __future__ import annotations
 

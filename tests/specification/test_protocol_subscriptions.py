@@ -23,12 +23,12 @@ async def listen(raw: RawClient, **notifications: Any) -> Any:
 
 
 def id_of(message: Json) -> Any:
-    """The subscription that a message belongs to."""
+    """Return the subscription of a message."""
     return message.get("params", message.get("result", {})).get("_meta", {}).get(ID)
 
 
 def heard_on(raw: RawClient, number: Any) -> list[Json]:
-    """What came on a subscription."""
+    """Return the messages of a subscription."""
     return [message for message in raw.received if id_of(message) == number]
 
 

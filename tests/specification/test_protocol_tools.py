@@ -212,7 +212,7 @@ async def test_whoever_has_no_token_calls_nothing(connected: Connected) -> None:
 
 
 class Crowd:
-    """A synchronous handler that waits until it may go, and counts how many of it run at once."""
+    """A synchronous handler that waits to be released, and counts its concurrent runs."""
 
     def __init__(self) -> None:
         self.here, self.go = threading.Semaphore(0), threading.Event()

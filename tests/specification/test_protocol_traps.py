@@ -1,4 +1,4 @@
-"""Where the SDK by itself would do otherwise, one test for each: what clients see here."""
+"""One test for each trap in the SDK's own behaviour: clients of the bridge do not meet it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How client and server agree on what they speak."""
+"""The negotiation of versions and capabilities."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_initialize_answers_with_the_latest_version_when_it_does_not_know_
 
 
 async def greeted(connected: Connected, version: str) -> Json:
-    """What a new client of this version is welcomed with."""
+    """Return the result of the handshake for a new client of this version."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT_INFO}
     async with connected.raw_client(initialize=False) as raw:
         welcome: Json = await raw.get_result("initialize", params)
@@ -141,7 +141,7 @@ async def test_what_is_served_is_declared_and_what_is_declared_is_served(connect
 
 
 async def capabilities(raw: Any) -> Json:
-    """What the server declares, in this era's way."""
+    """Return the declared capabilities of the server, in this era's way."""
     found: Json = (await raw.get_result("server/discover") if raw.stateless else raw.initialize_result)["capabilities"]
     return found
 

@@ -1,4 +1,4 @@
-"""Servers that share a store do not share the state of their clients on stdio."""
+"""Servers with a common store do not share the state of their clients on stdio."""
 
 from __future__ import annotations
 

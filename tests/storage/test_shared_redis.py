@@ -1,4 +1,4 @@
-"""Servers that share a Redis share their stored state, so that each can answer for the others."""
+"""Servers with a common Redis share their stored state, so that each can respond for the others."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ anyio.run(main)
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock under the control of tests."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -42,7 +42,7 @@ class Clock:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that is not there yet, in a folder that is not there yet."""
+    """Return the path of a new file in a new folder."""
     return tmp_path / "folder" / "kept.sqlite3"
 
 

@@ -38,7 +38,7 @@ async def main():
 
 
 def run_on_small_disk(steps: str, folder: Path) -> str:
-    """Run the steps of a coroutine with a `store` that has values, on a disk of its own; return what they print."""
+    """Run the steps of a coroutine with a filled `store` on a separate small disk, and return the output."""
     if subprocess.run([*OWN_MOUNTS, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system allows no mounts of one's own")
     script = SMALL_DISK + "".join(f"    {line}\n" for line in steps.strip().splitlines()) + "\nanyio.run(main)\n"

@@ -34,7 +34,7 @@ number = 5
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock under the control of tests."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -44,12 +44,12 @@ class Clock:
 
 
 def sized(count: int, size: int = KIB) -> int:
-    """The bytes of a store that has room for so many values of a size, under keys of one letter."""
+    """Return the bytes of a store with room for this many values of a size, under keys of one letter."""
     return count * (size + 1 + ENTRY)
 
 
 async def kept(store: Store, keys: str) -> str:
-    """Which of these keys have a value."""
+    """Return the keys with a value."""
     return "".join([key for key in keys if await store.get(key) is not None])
 
 
@@ -175,7 +175,7 @@ async def test_a_value_larger_than_the_store_is_dropped_without_evicting_others(
 
 
 class Failing:
-    """A store that raises, or that never answers."""
+    """A store that raises, or never responds."""
 
     def __init__(self, *, hangs: bool) -> None:
         self.hangs = hangs
@@ -230,7 +230,7 @@ async def test_a_store_that_works_is_as_it_was() -> None:
 
 @pytest.fixture
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a module with somebody else's stores."""
+    """Return the name of a module with third-party stores."""
     (tmp_path / "strangers_stores.py").write_text(STRANGERS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "strangers_stores", raising=False)

@@ -56,7 +56,7 @@ def bridge(slow: Slow) -> Bridge:
 
 
 def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
-    """Return an event that is set at the end of input."""
+    """Return an event for the end of input."""
     noticed = anyio.Event()
     end_listeners = bridge.endpoint.close_subscriptions
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a client sends, each request is answered, and the next one too."""
+"""For any bytes of a client, each request gets a response, and so does the next one."""
 
 from __future__ import annotations
 

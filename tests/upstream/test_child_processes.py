@@ -1,4 +1,4 @@
-"""Servers that are started as children: their environment, their process group, and their end."""
+"""Servers as child processes: their environment, their process group, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every client can call tools that create tasks, through a gateway without tasks."""
+"""Every client can call tools with tasks, through a gateway without tasks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_client_without_tasks_calls_tools_that_create_them(address: str,
 
 
 class RecordingServer:
-    """A server whose task never ends."""
+    """A server with an endless task."""
 
     def __init__(self) -> None:
         self.methods: list[str] = []

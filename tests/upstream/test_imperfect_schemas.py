@@ -1,4 +1,4 @@
-"""An imperfect schema of a server costs a keyword, not the tool; a result that breaks its schema keeps its text."""
+"""An imperfect schema of a server costs a keyword, not the tool. A result that breaks its schema keeps its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty servers, of which five are broken, and the memory that broken ones may use."""
+"""Twenty servers including five broken ones, and the memory for broken ones."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def write_gateway(folder: Path, name: str, entry: Json) -> Path:
 
 
 def build_command(way: str, folder: Path) -> list[str]:
-    """Return the command of the server, of a bridge that serves its file, or of gateways in front of it."""
+    """Return the command of the server, of a bridge with its file, or of gateways in front of it."""
     direct = [sys.executable, str(SERVER)]
     if way == "direct":
         return direct

@@ -1,4 +1,4 @@
-"""A source connects again, and calls wait for that. Time is virtual: trio's clock jumps while all tasks wait."""
+"""A source reconnects, and calls wait for it. Time is virtual: trio's clock jumps while all tasks wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESULTS: dict[str, Any] = {
 
 
 class FakeServer:
-    """A server that is reachable or not, and notes when a connection is attempted."""
+    """A server that is reachable or not, with the times of all connection attempts."""
 
     label = "fake"
 
@@ -85,7 +85,7 @@ async def call(source: UpstreamSource) -> None:
 
 
 async def measure_failure(source: UpstreamSource) -> float:
-    """Make a call that fails, and return its duration."""
+    """Make a failing call, and return its duration."""
     began = anyio.current_time()
     with pytest.raises(ToolUnavailable, match="The server 'server' is not available: it is down"):
         await call(source)

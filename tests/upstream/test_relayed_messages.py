@@ -42,7 +42,7 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Json]:
 
 @pytest.fixture(scope="module", params=ASKING, ids=str)
 def asking_entry(request: pytest.FixtureRequest) -> Iterator[Json]:
-    """A server that can send requests and notifications."""
+    """Yield the entry of a server with requests and notifications."""
     with request.param.run_server() as running:
         yield running
 

@@ -19,7 +19,7 @@ pytestmark = [
 
 
 async def access(folder: Path, what: str, **options: Any) -> str:
-    """Let a sandboxed server access something, and return what it reports."""
+    """Let a sandboxed server access something, and return its report."""
     entry = write_command(sandbox=options or "bubblewrap")
     async with run_source(entry, folder) as (source, client):
         await wait_for_state(source, "ready")

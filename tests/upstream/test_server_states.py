@@ -96,7 +96,7 @@ def test_doctor_reports_each_server_once(tmp_path: Path) -> None:
 
 
 def write_slow_command(seconds: float) -> dict[str, Any]:
-    """Write the entry of a server that takes this long to start."""
+    """Return the entry of a server with a start of this duration."""
     entry = write_command()
     command = [entry["command"], *entry["args"]]
     script = f"import time, subprocess, sys; time.sleep({seconds}); sys.exit(subprocess.call({command!r}))"

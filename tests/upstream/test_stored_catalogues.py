@@ -97,7 +97,7 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> SwitchedGateway:
-    """A gateway that was connected to its server once. Now the server does not start."""
+    """Return a gateway that was connected to its server once. Now the server does not start."""
     gateway = SwitchedGateway(tmp_path)
     gateway.offer(describe_tool("read"), instructions="Read before you write.")
     gateway.turn_on()

@@ -1,4 +1,4 @@
-"""A server that rejects a version and names others is used with one of them."""
+"""For a server that rejects a version and names others, one of them is used."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Message = TerminalQuestion | QuestionUpdate
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that is short enough for sockets."""
+    """Yield a folder with a path short enough for sockets."""
     with short_folder() as path:
         yield path / "s"
 

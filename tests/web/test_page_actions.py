@@ -42,7 +42,7 @@ async def test_a_changed_definition_is_shown_and_accepted(tmp_path: Path) -> Non
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: Any) -> Path:
-    """A home folder with the file of one client, which has another server with a secret."""
+    """Return a home folder with the file of one client, containing another server with a secret."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)

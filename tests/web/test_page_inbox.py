@@ -1,4 +1,4 @@
-"""Approvals and questions at the page, in addition to the client and in place of a client that cannot ask."""
+"""Approvals and questions on the page, with the client or instead of a client without support."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_question_that_the_client_has_answered_is_no_longer_open() -> None:
 
 
 class Profile:
-    """Tools that ask."""
+    """Tools with questions."""
 
     def __init__(self) -> None:
         self.registry = registry_of()

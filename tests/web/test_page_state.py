@@ -169,7 +169,7 @@ async def test_clients_of_the_stateless_era_are_listed_after_their_first_call() 
 
 
 class Passing:
-    """A policy that does nothing."""
+    """A policy without an effect."""
 
     stage = Stage.DECIDE
 

@@ -1,4 +1,4 @@
-"""Fixtures of the survival tests: every kind of server, and servers that are shared by several tests."""
+"""Fixtures of the survival tests: every kind of server, and servers shared by several tests."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def server(way: Way, shared: Shared) -> Any:
-    """A server that is alive."""
+    """Return a running server."""
     return shared.server(way)

@@ -49,7 +49,7 @@ RESULTS: dict[str, Any] = {
 
 
 class Fuzzed:
-    """A server that is sent odd messages: what it says is checked here, and counted by id."""
+    """A server with fuzzed input. Its output is checked here, and its responses are counted by id."""
 
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
@@ -62,7 +62,7 @@ class Fuzzed:
         return self.server.is_running
 
     def send(self, bodies: list[bytes]) -> None:
-        """Send messages, each under an id of its own; all that must hold afterwards holds."""
+        """Send messages with new ids, and check the state of the server afterwards."""
         self.sent += 1
         lines = [body.replace(ID.encode(), f"f{self.sent}.{n}".encode()) for n, body in enumerate(bodies)]
         if isinstance(self.server, StdioServerProcess):
@@ -75,7 +75,7 @@ class Fuzzed:
             self.calm = self.server.rss
 
     def said(self, body: bytes) -> int | str:
-        """What one message is answered with: the code of an error, `result`, `failed`, or `silence`."""
+        """Return the outcome of one message: the code of an error, `result`, `failed`, or `silence`."""
         line = body.replace(ID.encode(), f"said{self.sent}".encode())
         if isinstance(self.server, HttpServerProcess):
             got = self.server.post(line, _headers(self.server, line))
@@ -136,7 +136,7 @@ class Fuzzed:
 
 
 def _read(line: bytes) -> Any:
-    """A line as strict JSON, without half surrogates and names that stand twice; or None."""
+    """Return a line as strict JSON without lone surrogates and duplicate names, or None."""
     try:
         orjson.loads(line)
         return json.loads(line, object_pairs_hook=_once)
@@ -152,7 +152,7 @@ def _once(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def _read_repaired(line: bytes) -> Any:
-    """A line as JSON with what the server repairs, or only reads for the id of the error; or None."""
+    """Return a line as JSON after the server's repairs, or as read for the id of an error, or None."""
     if len(line) > MAX_REPAIRED:
         return None
     try:
@@ -163,7 +163,7 @@ def _read_repaired(line: bytes) -> Any:
 
 
 def _needs_response(line: bytes) -> bool:
-    """Whether a line that is no object in JSON has a response, apart from one under an id that `_number` returns."""
+    """Whether a line without a JSON object gets a response, apart from the one under the id of `_number`."""
     try:
         return bool(line.strip()) and not isinstance(orjson.loads(line), dict)
     except ValueError:
@@ -174,7 +174,7 @@ def _needs_response(line: bytes) -> bool:
 
 
 def _number(line: bytes) -> str | None:
-    """The id that must be answered: of a request of ours that can be read, under an id that nobody else has."""
+    """Return the id of a response that must come: of a readable request with an id of these tests."""
     data = _read(line) or _read_repaired(line)
     if not isinstance(data, dict) or not isinstance(data.get("method"), str) or "result" in data or "error" in data:
         return None
@@ -183,7 +183,7 @@ def _number(line: bytes) -> str | None:
 
 
 def _headers(server: HttpServerProcess, line: bytes) -> dict[str, str]:
-    """The headers that fit a message, as far as it can be read."""
+    """Return the headers for a message, from its readable parts."""
     data = _read(line)
     data = data if isinstance(data, dict) else {}
     headers = dict(server.headers)
@@ -205,7 +205,7 @@ def _header(value: str) -> str:
 
 
 def _right(line: bytes, answer: Json) -> None:
-    """An answer is JSON-RPC, and the result of a method what that method promises."""
+    """Check that a response is JSON-RPC, and that its result matches the method."""
     types.jsonrpc_message_adapter.validate_python(answer)
     assert ("result" in answer) != ("error" in answer)
     method = (_read(line) or _read_repaired(line))["method"]
@@ -232,7 +232,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def fuzzed(way: Way, shared: Shared) -> Any:
-    """The server that is sent odd messages."""
+    """Return the fuzzed server."""
     return shared.server(way)
 
 
@@ -243,7 +243,7 @@ def test_every_valid_message_gets_a_response(fuzzed: Fuzzed) -> None:
 
 
 def replayed(finding: Json, way: Way) -> bytes:
-    """The bytes of a finding: META stands for what the era wants to be told with every request."""
+    """Return the bytes of a finding. META stands for the metadata of the era."""
     if "hex" in finding:
         return bytes.fromhex(finding["hex"])
     text = built(finding["text"])

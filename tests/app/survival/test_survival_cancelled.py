@@ -65,7 +65,7 @@ def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> 
 
 
 def settled(server: Any, tasks: int) -> Json:
-    """The state once every call that had begun has ended, through the one place that there is, and so have tasks."""
+    """Wait until all calls and their tasks have ended, and return the server's state."""
     states: list[Json] = []
 
     def quiet() -> bool:
@@ -77,7 +77,7 @@ def settled(server: Any, tasks: int) -> Json:
 
 
 def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
-    """Call and cancel: twenty calls, of which one runs and the others wait, then all are cancelled."""
+    """Call and cancel: of twenty calls one runs and the others wait, then all are cancelled."""
     for first in range(0, many, 20):
         numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
         for number in numbers:
@@ -87,7 +87,7 @@ def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
 
 
 def give_up_over_http(server: HttpServerProcess, many: int) -> None:
-    """Call and hang up, twenty at a time; in a session, where that does not cancel, say so before."""
+    """Call and disconnect, twenty at a time. In a session, where this does not cancel calls, cancel them before."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     for first in range(0, many, 20):
         with contextlib.ExitStack() as opened:
@@ -105,13 +105,13 @@ def give_up_over_http(server: HttpServerProcess, many: int) -> None:
 
 
 def request(server: ServerProcess) -> Json:
-    """A call of the tool that waits."""
+    """Return a call of the waiting tool."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "waits", "arguments": {}, **meta}}
 
 
 def cancelled(server: ServerProcess, number: str) -> Json:
-    """The notification that a call is given up."""
+    """Return the notification that cancels a call."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number, **meta}}
 
@@ -125,7 +125,7 @@ def posted(server: HttpServerProcess, message: Json) -> bytes:
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait for something that is to become true."""
+    """Wait for a condition."""
     deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline

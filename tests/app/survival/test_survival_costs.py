@@ -43,7 +43,7 @@ ERAS = [pytest.param(Way("stdio", stateless=era == STATELESS), era, id=era) for 
 
 
 def encode(value: Any) -> tuple[str, float]:
-    """Return a value as JSON, and the seconds of CPU that writing and reading it costs its sender."""
+    """Return a value as JSON, and the seconds of CPU to write and read it."""
     began = time.process_time()
     text = json.dumps(value, separators=(",", ":"))
     json.loads(text)
@@ -74,7 +74,7 @@ def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str
 
 
 def iter_parameters(era: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the path of every parameter that the schemas know, and of one more in each object.
+    """Yield the path of every parameter in the schemas, and of one more in each object.
 
     Those in `_meta` are the same for all methods, so one method stands for all.
     """
@@ -134,7 +134,7 @@ def measure(server: StdioServerProcess, method: str, params: dict[str, Any], fil
 
 
 def read_cpu(server: StdioServerProcess) -> float:
-    """Return the seconds of CPU that the threads of the server have used."""
+    """Return the seconds of CPU used by the threads of the server."""
     nanoseconds = 0
     for file in Path(f"/proc/{server.pid}/task").glob("*/schedstat"):
         # The thread may have just ended.

@@ -298,7 +298,7 @@ def test_no_process_remains_and_the_port_is_free(tmp_path: Path) -> None:
 
 
 def asked(server: Any) -> tuple[Streamed, dict[str, Any]]:
-    """A call over HTTP that has asked, and its question."""
+    """Make a call with a question over HTTP, and return its stream and the question."""
     request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
     request["params"] = {"name": "asks", "arguments": {"name": "asks"}}
     stream = Streamed(server, "POST", "/mcp", json=request, headers=server.headers)

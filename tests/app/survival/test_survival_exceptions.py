@@ -24,7 +24,7 @@ SMOKE = [("raises_async", EXIT), ("raises", BASE), ("raises_later", INTERRUPT)]
 
 
 def in_child(hows: list[str]) -> list[tuple[str, str]]:
-    """Every place with SystemExit, and the first and the last with what else ends a loop or is no Exception."""
+    """Return every place with SystemExit, and the first and the last place with the other exceptions."""
     return [*((how, EXIT) for how in hows), *((how, kind) for how in (hows[0], hows[-1]) for kind in (INTERRUPT, BASE))]
 
 

@@ -49,7 +49,7 @@ def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
 
 
 def client(server: HttpServerProcess, number: int, every: threading.Barrier, context: ssl.SSLContext) -> list[str]:
-    """A client with a connection and a session of its own; the results of its calls."""
+    """Make calls as a client with a separate connection and session, and return their results."""
     headers = dict(server.headers)
     with httpx2.Client(base_url=server.base, timeout=300, verify=context, trust_env=False) as http:
         every.wait(300)
@@ -74,7 +74,7 @@ def call(server: HttpServerProcess, number: int, name: str, **arguments: str) ->
 
 
 def shaken(server: HttpServerProcess) -> str:
-    """Open a session and leave it; its id. Whose answer has just come may not rest yet."""
+    """Open a session and return its id. Retry while the server has no room for it."""
     answers = []
     until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)) or answers[-1].is_success)
     return str(answers[-1].headers["mcp-session-id"])
@@ -158,7 +158,7 @@ def tasks(server: HttpServerProcess) -> int:
 
 
 def until(true: Callable[[], bool], within: float = TIMEOUT) -> None:
-    """Wait for something that is to become true."""
+    """Wait for a condition."""
     deadline = time.monotonic() + within
     while not true():
         assert time.monotonic() < deadline

@@ -26,14 +26,14 @@ QUIET = ("begun ", "Could not find session for ID", "request without session_id"
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """One server for all of an era: what an earlier request has done to it, a later one would see."""
+    """Yield one server for each era, so that later requests show the damage of earlier ones."""
     with contextlib.closing(Shared(lambda way: run_server(way, tmp_path_factory.mktemp("edges")))) as servers:
         yield servers
 
 
 @pytest.fixture
 def era() -> Way:
-    """The era of tests that are about what comes before the protocol."""
+    """Return the era for tests without protocol messages."""
     return STATELESS_HTTP
 
 
@@ -66,7 +66,7 @@ def connected(server: HttpServerProcess) -> Iterator[socket.socket]:
 
 
 def answer(connection: socket.socket) -> tuple[int, bytes]:
-    """The status of the next answer, and what came with it; 0 where the connection was closed without one."""
+    """Return the status and the bytes of the next response. The status is 0 if the connection closes without one."""
     got = b""
     with contextlib.suppress(ConnectionError):
         while b"\r\n\r\n" not in got and (more := connection.recv(65536)):
@@ -75,7 +75,7 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
 
 
 def exchange(server: HttpServerProcess, data: bytes) -> tuple[int, bytes]:
-    """Send bytes; the status of the answer, and what came with it."""
+    """Send bytes, and return the status and the bytes of the response."""
     with connected(server) as connection:
         # The server may refuse the body before all of it was sent.
         with contextlib.suppress(ConnectionError):
@@ -91,7 +91,7 @@ def head(
     length: str = f"Content-Length: {len(LIST)}",
     **instead: str,
 ) -> bytes:
-    """The head of a request that would be right but for what is given; `instead` are other values of its headers."""
+    """Return the head of a request, valid except for the arguments; `instead` are other values of its headers."""
     headers = {**server.headers, "Mcp-Method": "tools/list"}
     headers.update({name.replace("_", "-"): value for name, value in instead.items()})
     lines = [first, host, *(f"{name}: {value}" for name, value in headers.items()), *more, length]

@@ -1,4 +1,4 @@
-"""HTTP clients that send or read too slowly are disconnected, without an effect on others."""
+"""The server disconnects HTTP clients that send or read too slowly, without an effect on others."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def call(server: HttpServerProcess, number: int, name: str, **arguments: Any) ->
 
 
 def dripped(connection: socket.socket, data: Iterator[bytes]) -> bytes:
-    """Send pieces, one in a while, until the server closes; return what it sent."""
+    """Send pieces with pauses until the server closes the connection, and return its response."""
     response = b""
     connection.settimeout(QUICK / 20)
     deadline = time.monotonic() + TIMEOUT
@@ -204,7 +204,7 @@ def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_me
 
 
 def wait_for_reset(connection: socket.socket) -> None:
-    """Wait until the server resets a connection of which nothing is read."""
+    """Wait until the server resets a connection without a reader."""
     poll = select.poll()
     poll.register(connection, 0)
     assert poll.poll(TIMEOUT * 1000)

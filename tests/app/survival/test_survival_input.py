@@ -34,7 +34,7 @@ TABLE = [
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """Servers that live through the whole table, with a call in flight beside it."""
+    """Yield servers for the whole table, with a call in flight."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
@@ -46,14 +46,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 def judged(answer: dict[str, Any]) -> int | str:
-    """What an answer is, in the words of the table."""
+    """Return the kind of a response, in the words of the table."""
     if "error" in answer:
         return int(answer["error"]["code"])
     return FAILED if answer["result"].get("isError") else RESULT
 
 
 def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
-    """What a line is answered with; a good call shows that there is nothing more."""
+    """Return the responses to a line. A valid call shows that there are no more."""
     before = len(server.received)
     server.write(row.data + b"\n")
     if row.number is not None and row.wanted != SILENCE:
@@ -67,7 +67,7 @@ def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
 
 
 def over_http(server: Any, row: Row) -> list[tuple[int | str, Any]]:
-    """What a body is answered with."""
+    """Return the responses to a body."""
     answer = server.post(row.data, routing(server, row.data))
     assert answer.status_code < 500, answer.text[:500]
     assert "content" in server.get_result("whoami"), row.name
@@ -79,7 +79,7 @@ def over_http(server: Any, row: Row) -> list[tuple[int | str, Any]]:
 
 
 def routing(server: Any, data: bytes) -> dict[str, str]:
-    """The headers that repeat a body's method and name, as far as they can be read in it."""
+    """Return the headers with the method and the name of a body, if they are readable."""
     headers = dict(server.headers)
     try:
         message = json.loads(data)
@@ -153,7 +153,7 @@ def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Pat
 
 
 def refused_or_closed(server: Any, body: bytes) -> bool:
-    """Whether a body is refused for its size; a server may close the connection while the rest is on its way."""
+    """Whether the server rejects a body for its size. It may close the connection before it has read all of it."""
     try:
         return bool(server.post(body).status_code == 413)
     except (httpx2.WriteError, httpx2.ReadError, httpx2.RemoteProtocolError):
@@ -215,7 +215,7 @@ def test_a_request_before_initialize_gets_an_error(tmp_path: Path, method: str) 
 
 @contextlib.contextmanager
 def raw(folder: Path) -> Iterator[Any]:
-    """A server over stdio whose client has not said hello."""
+    """Yield a server over stdio without a handshake."""
     shutil.copy(SURVIVAL_TOOLS, folder / "survival_tools.py")
     command = [sys.executable, "-m", "mcp_bridge", "serve", "survival_tools.py"]
     with subprocess.Popen(

@@ -49,7 +49,7 @@ CRASHES = {
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """A server that lives through all that is done to its workers; calls of `wreck_async` have one second."""
+    """Yield a server for all faults of its workers. Calls of `wreck_async` have a timeout of one second."""
 
     def start(way: Way) -> contextlib.AbstractContextManager[Any]:
         limits = {"tools": {"wreck_async": {"timeout": "1s"}}}
@@ -61,7 +61,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def server(workers: Shared) -> Any:
-    """A server that is alive."""
+    """Return a running server."""
     return workers.server(ONE)
 
 

@@ -28,7 +28,7 @@ QUEUE = 1024
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """Servers with the limits that hold when nobody sets any, with a call in flight beside all tests."""
+    """Yield servers with default limits and a call in flight during all tests."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
@@ -41,7 +41,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def way() -> Way:
-    """The way of tests that name no other."""
+    """Return the default way."""
     return ONE
 
 
@@ -153,7 +153,7 @@ def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> Non
 
 
 def first_done(calls: list[Any], count: int) -> list[dict[str, Any]]:
-    """The answers of the first so many calls that are answered."""
+    """Return the responses of the calls that finish first, at least this many."""
     end = time.monotonic() + TIMEOUT
     while sum(call.done() for call in calls) < count:
         assert time.monotonic() < end, [call.done() for call in calls]
@@ -282,7 +282,7 @@ def test_an_error_repeats_only_the_beginning_of_a_long_name(server: Any, method:
 
 @contextlib.contextmanager
 def peak_within(server: Any, size: int) -> Iterator[None]:
-    """A block in which the memory of the server never grows by more than so many bytes."""
+    """Check that the memory of the server never grows by more than this many bytes in the block."""
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")
     before = server.rss
     yield
@@ -291,6 +291,6 @@ def peak_within(server: Any, size: int) -> Iterator[None]:
 
 
 def cpu(server: Any) -> float:
-    """Seconds of CPU that the process has used."""
+    """Return the seconds of CPU used by the process."""
     fields = Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -80,7 +80,7 @@ def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """Servers with tools that log what they are given."""
+    """Yield servers with tools that log their arguments."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
@@ -96,7 +96,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 def keeps_lines(server: ServerProcess) -> None:
-    """Assert that each record of the log is one line, with what was raised indented below it."""
+    """Assert that each record of the log is one line, with an indented traceback below it."""
     for text in (server.stderr, (server.folder / "the.log").read_text()):
         lines = text.split("\n")
         # The last line may be half written when the server has ended.

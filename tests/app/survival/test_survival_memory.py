@@ -28,7 +28,7 @@ ASKING = make_envelope({"elicitation": {"form": {}}})
 
 
 def ask(server: HttpServerProcess) -> None:
-    """Call a tool that asks, and never send the answer."""
+    """Call a tool with a question, and never send the answer."""
     params = {"name": "asks", "arguments": {}, "_meta": ASKING}
     headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "asks"}
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}

@@ -81,7 +81,7 @@ needs_bubblewrap = pytest.mark.skipif(bool(NOT_HERE), reason=f"NOT TESTED, the s
 
 @contextlib.contextmanager
 def boxed(folder: Path, **more: Any) -> Iterator[Any]:
-    """A server whose tools are in a sandbox, in a folder of its own below."""
+    """Yield a server with tools in a sandbox, in a folder below this one."""
     inside = folder / "settings"
     inside.mkdir()
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
@@ -90,14 +90,14 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
 
 
 def fails(server: Any, name: str, **arguments: Any) -> None:
-    """A call that cannot be done."""
+    """Assert that a call fails with an internal error."""
     result = server.get_result(name, **arguments)
     assert result["isError"], result
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that have this among their arguments."""
+    """Return the running processes with this word among their arguments."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline", "status"])
@@ -110,7 +110,7 @@ ABOVE = {part for place in (sys.prefix, sys.base_prefix, *sys.path) for part in 
 
 
 def seen(server: Any, path: str) -> set[str]:
-    """What a tool sees in a folder; nothing where there is none."""
+    """Return the files of a folder as a tool sees them; nothing if there is no folder."""
     result = server.get_result("lists", path=path)
     return set() if result.get("isError") else set(json.loads(result["content"][0]["text"]))
 

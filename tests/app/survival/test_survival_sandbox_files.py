@@ -49,7 +49,7 @@ IMPORTED = {"helper.py", "second.py", "package"}
 
 @contextlib.contextmanager
 def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]:
-    """A server whose settings are in the user's home folder."""
+    """Yield a server with settings in the user's home folder."""
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)

@@ -21,7 +21,7 @@ from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, on_one_way, run_s
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    """One such server for all tests here; after them all that it has said is looked through once more."""
+    """Yield a server for all tests here, and check its whole output for secrets at the end."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
@@ -37,12 +37,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 @pytest.fixture
 def way() -> Way:
-    """The way of tests that name no other."""
+    """Return the default way."""
     return ONE
 
 
 def says_secret(answer: Any) -> bool:
-    """Whether an answer shows that something was left out of it."""
+    """Whether a secret was redacted in a result."""
     return "[secret]" in json.dumps(answer)
 
 
@@ -142,7 +142,7 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
 
 
 def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
-    """The question of a call, which is declined, and the call's result."""
+    """Return the question of a call, which is declined, and the call's result."""
     known, waiting = len(server.received), server.send_call(name)
     questions: list[Any] = []
     while not questions:
@@ -153,7 +153,7 @@ def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
 
 
 def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
-    """The same, in the stream that the call is answered with."""
+    """Return the question and the result from the stream of the call."""
     request = {"jsonrpc": "2.0", "id": f"asks-{name}", "method": "tools/call", "params": {"name": name}}
     question = None
     with server.http.stream("POST", "/mcp", json=request, headers=server.headers) as stream:

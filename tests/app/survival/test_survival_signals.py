@@ -266,7 +266,7 @@ def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> N
 
 
 def alive(number: int) -> bool:
-    """Whether a process that is not ours still runs."""
+    """Whether a process, not necessarily a child, still runs."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
@@ -279,7 +279,7 @@ def request(number: int, tool: str, name: str) -> str:
 
 
 class Bare:
-    """A process whose pipes are ours to close; what it says on stderr goes to a file."""
+    """A process with pipes that tests can close."""
 
     def __init__(self, folder: Path, command: list[str]) -> None:
         (folder / "mcp-bridge.json").write_text(
@@ -295,14 +295,14 @@ class Bare:
 
     @property
     def stderr(self) -> str:
-        """All that it has said."""
+        """All output on stderr."""
         stream = self.process.stderr
         if stream is not None and not stream.closed:
             self._stderr += stream.read() or b""
         return self._stderr.decode()
 
     def wait_for_stderr(self, words: str) -> None:
-        """Wait until it has said these words."""
+        """Wait until stderr contains these words."""
         eventually(lambda: words in self.stderr)
 
     def send_request(self, tool: str, name: str) -> None:
@@ -313,7 +313,7 @@ class Bare:
         self.process.stdin.flush()
 
     def line(self) -> dict[str, Any]:
-        """The next line that it sends."""
+        """Return the next message on stdout."""
         assert self.process.stdout is not None
         message: dict[str, Any] = json.loads(self.process.stdout.readline())
         return message
@@ -323,7 +323,7 @@ class Bare:
         getattr(self.process, name).close()
 
     def close_stderr(self) -> None:
-        """Hear it no more."""
+        """Close the pipe of stderr."""
         self.close("stderr")
 
     def wait(self, within: float = TIMEOUT) -> int:

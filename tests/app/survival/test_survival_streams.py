@@ -1,4 +1,4 @@
-"""A tool that uses the standard streams cannot disturb the messages to the client."""
+"""A tool with access to the standard streams cannot disturb the messages to the client."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 def fill(server: Any) -> None:
-    """Have both threads held by calls that were given up."""
+    """Occupy both threads with abandoned calls."""
     for token in ("first", "second"):
         text = refused(server.get_result("holds", token=token))
         assert text == "Tool 'holds' did not finish within 0.2 seconds. It cannot be stopped, and may still finish."
 
 
 def insisted(server: Any) -> int:
-    """Signal until it ends, as a person presses Ctrl-C again; the exit code."""
+    """Signal until the process ends, like a user who presses Ctrl-C again, and return the exit code."""
     while True:
         server.signal(signal.SIGTERM)
         try:

@@ -32,7 +32,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def ready(client: StdioServerProcess) -> StdioServerProcess:
-    """A client whose server is running."""
+    """Wait until the client's server runs, and return the client."""
     client.get_text("read_pid")
     return client
 

@@ -1,4 +1,4 @@
-"""What the Node clients need: Node itself, and the bridge they talk to."""
+"""Fixtures of the Node clients: Node, and a bridge for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node(pytestconfig: pytest.Config) -> Toolchain:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home directory of its own for the Node processes of a module: the Inspector keeps files there."""
+    """Return a home directory for the Node processes of a module: the Inspector keeps files there."""
     return tmp_path_factory.mktemp("home")
 
 

@@ -44,7 +44,7 @@ def inspect(node: Toolchain, home: Path, addresses: Addresses) -> Inspect:
 
 
 def target(addresses: Addresses, transport: str) -> list[str]:
-    """The options that name the server."""
+    """Return the options of the Inspector for the server."""
     if transport == "stdio":
         kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(HANDED_ON)]
         return [word for pair in kept for word in ("-e", pair)] + list(addresses.stdio)
@@ -52,12 +52,12 @@ def target(addresses: Addresses, transport: str) -> list[str]:
 
 
 def called(name: str, **arguments: Any) -> tuple[str, ...]:
-    """The options that call a tool. `--tool-arg` would guess types; JSON is passed on as it is."""
+    """Return the options of the Inspector for a call. `--tool-arg` would guess types, but JSON is passed unchanged."""
     return ("--method", "tools/call", "--tool-name", name, "--tool-args-json", json.dumps(arguments))
 
 
 def result(done: subprocess.CompletedProcess[str], code: int = OK) -> Any:
-    """What the Inspector printed as the result, after it ended with that exit code."""
+    """Return the result in the output of the Inspector, and check its exit code."""
     assert done.returncode == code, done.stderr
     return decoded(done.stdout)["result"]
 

@@ -1,4 +1,4 @@
-"""What npm has left out of an installation is noticed: an incomplete one would be kept, and found whole for ever."""
+"""Missing packages of an npm installation are noticed, because an incomplete one would be used for ever."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What one run of the client reported."""
+    """The report of one run of the client."""
 
     era: str
     report: Mapping[str, Any]
@@ -44,12 +44,12 @@ class Session:
         return tools[name]
 
     def outcome(self, call: str) -> Mapping[str, Any]:
-        """All that came of one of CALLS."""
+        """Return the whole outcome of one of CALLS."""
         outcomes: Sequence[Mapping[str, Any]] = self.report["results"]
         return outcomes[list(CALLS).index(call)]
 
     def result(self, call: str) -> Mapping[str, Any]:
-        """The result of one of CALLS, which must have one."""
+        """Return the result of one of CALLS, and assert that it has one."""
         outcome = self.outcome(call)
         assert "result" in outcome, outcome
         result: Mapping[str, Any] = outcome["result"]
@@ -79,16 +79,16 @@ def session(request: pytest.FixtureRequest, node: Toolchain, home: Path, address
 
 
 def text(result: Mapping[str, Any]) -> str:
-    """The text of a result that consists of one text."""
+    """Return the only text of a result."""
     (block,) = result["content"]
     assert block["type"] == "text"
     return str(block["text"])
 
 
 def structured(session: Session, call: str) -> Any:
-    """The structured value of a result, out of the object that the handshake era needs around a plain value.
+    """Return the structured value of a result, without the object around plain values in the handshake era.
 
-    A tool that declares an output schema owes one; the client has held it against that schema already.
+    The client has already validated it, if the tool has an output schema. Without one there must be no value.
     """
     content = session.result(call).get("structuredContent")
     if content is None:

@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture(scope="module")
 def shelf_export(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
-    """The bundle of the project to hand on, and what the command reported."""
+    """Return the bundle of the example project, and the report of the command."""
     return _exported(tmp_path_factory.mktemp("bundled"))
 
 
@@ -61,7 +61,7 @@ def _exported(parent: Path, *options: str | Path) -> tuple[Path, Done]:
 
 @pytest.fixture(scope="session")
 def uv(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """uv: the one on PATH, or one that is installed for the tests."""
+    """Return uv: the one on PATH, or one installed for the tests."""
     if result := shutil.which("uv"):
         return Path(result)
     folder = tmp_path_factory.mktemp("uv")
@@ -74,7 +74,7 @@ def uv(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) ->
 
 @pytest.fixture(scope="session")
 def official(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Official:
-    """The official tool for bundles, with a home of its own."""
+    """Return the official tool for bundles, with a separate home."""
     try:
         node = find_node()
         modules = install(node, KITS / "packaging")

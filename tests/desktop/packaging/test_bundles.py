@@ -36,7 +36,7 @@ DATA = ("--include", "data/*.json")
 
 
 def synced(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What `uv run` does first, with its words kept."""
+    """Do the first step of `uv run`, and return its output."""
     command = [uv, "sync", "--directory", folder]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BUILD)
 

@@ -78,7 +78,7 @@ def test_the_commands_and_variables_of_both_are_those_of_the_settings(
 
 
 def copied_files() -> list[str]:
-    """The files that the image copies."""
+    """Return the files copied into the image."""
     (line,) = [line for line in (EXAMPLE / "Dockerfile").read_text().splitlines() if line.startswith("COPY ")]
     return line.split()[1:-1]
 

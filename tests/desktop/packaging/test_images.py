@@ -17,13 +17,13 @@ KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENT
 
 
 def lines(text: str) -> list[tuple[str, str]]:
-    """The instructions of a Dockerfile, and what follows each."""
+    """Return the instructions of a Dockerfile with their arguments."""
     result = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
     return [(word, rest) for word, rest in result]
 
 
 def words(text: str, instruction: str) -> list[list[str]]:
-    """The words of all instructions of a kind that are written as lists."""
+    """Return the words of all instructions of a kind in the list form."""
     return [json.loads(rest) for word, rest in lines(text) if word == instruction and rest.startswith("[")]
 
 

@@ -20,7 +20,7 @@ OWN = frozenset({"RECORD", "WHEEL"})
 
 
 def read_files(wheel: Path) -> dict[str, bytes]:
-    """The files by name. Of the metadata only the name: that of a checkout is as old as its installation."""
+    """Return the files by name. Leave out the content of the metadata, because that of a checkout may be old."""
     with ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist() if name.rpartition("/")[2] not in OWN}
     return {name: b"" if name.endswith("/METADATA") else content for name, content in files.items()}
@@ -87,7 +87,7 @@ def test_a_wheel_and_an_index_exclude_each_other(project_folder: Path) -> None:
 
 
 class OldMetadata(Distribution):
-    """The metadata of an editable installation whose checkout has moved on."""
+    """The metadata of an editable installation before later changes in the checkout."""
 
     version = "0.0.1"
 

@@ -1,4 +1,4 @@
-"""Exports pack the files of each type of source, and name the files that they cannot pack."""
+"""Exports pack the files of each type of source, and name files that they cannot pack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kits.packaging.packaging_kit import inside
 
 
 def copied(folder: Path, settings: str) -> tuple[set[str], str]:
-    """The files that an image of these settings would have, and what was said."""
+    """Return the files in an image of these settings, and the messages of the export."""
     (folder / "mcp-bridge.yaml").write_text(settings)
     result = inside(folder, "export", "dockerfile", "--from-index")
     assert result.code == 0, result.err

@@ -1,4 +1,4 @@
-"""`export server-json` writes an entry that is valid by the schema of the registry."""
+"""`export server-json` writes a valid entry by the schema of the registry."""
 
 from __future__ import annotations
 

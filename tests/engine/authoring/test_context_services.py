@@ -1,4 +1,4 @@
-"""What a tool can use through its context: log messages, progress, resources, and the state of its session."""
+"""The services of the context for a tool: log messages, progress, resources, and the state of its session."""
 
 from __future__ import annotations
 

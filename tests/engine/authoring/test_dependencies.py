@@ -1,4 +1,4 @@
-"""Parameters that the server fills in: `Annotated[T, Depends(function)]`."""
+"""Parameters filled in by the server: `Annotated[T, Depends(function)]`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Place(pydantic.BaseModel):
 
 
 class Opaque:
-    """Nothing that text could become."""
+    """A type without a conversion from text."""
 
 
 def entry_of(function: Any) -> PromptEntry:

@@ -1,4 +1,4 @@
-"""@resource: a function becomes what is read at a URI or behind a template; the values of its variables are text."""
+"""@resource: a function becomes a resource or a template. The values of the variables are text."""
 
 import enum
 import inspect

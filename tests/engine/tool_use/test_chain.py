@@ -1,4 +1,4 @@
-"""ToolChain: tools that run one after the other and hand their outputs on."""
+"""ToolChain: tools that run one after the other, each with the outputs of earlier ones."""
 
 import anyio.lowlevel
 import pytest
@@ -44,7 +44,7 @@ def chain_of(registry, *steps):
 
 
 def seen_input(registry, mapping, context):
-    """What a tool gets from this mapping over this context."""
+    """Return the input of a tool for this mapping and context."""
     outcome = chain_of(registry, ChainStep("echo", mapping, "seen")).execute(context)
     assert outcome.success
     return outcome.context["seen"]

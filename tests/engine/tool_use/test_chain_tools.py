@@ -1,4 +1,4 @@
-"""Chains as tools: what they publish, return and report, and how each step is attempted."""
+"""Chains as tools: their definitions, results and errors, and the attempts of each step."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_execute_continues_after_a_step_that_may_fail(registry: ToolRegistry) ->
 
 
 class Flaky:
-    """A tool that fails until it has been called often enough."""
+    """A tool with this many failures before its first success."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures

@@ -1,4 +1,4 @@
-"""@tool: a function that is a tool, and stays the function it was."""
+"""@tool: a function becomes a tool, and remains the same function."""
 
 import inspect
 

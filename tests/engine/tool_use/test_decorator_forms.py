@@ -1,4 +1,4 @@
-"""Which form a decorated function has: the one of the tool_use API, or keywords read from its signature."""
+"""The form of a decorated function: that of the tool_use API, or keywords from its signature."""
 
 from collections.abc import Callable
 from typing import Any, Optional

@@ -1,4 +1,4 @@
-"""Handlers that answer in another vocabulary, and chains whose tools have gone."""
+"""Handlers with results in another vocabulary, and chains with removed tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""validate_input and validate_output: which data passes, and the exact line for each thing that does not."""
+"""validate_input and validate_output: valid data, and the exact line for each problem."""
 
 import copy
 import enum

@@ -1,4 +1,4 @@
-"""What every test of modules may use."""
+"""The fixtures of all tests of modules."""
 
 from __future__ import annotations
 

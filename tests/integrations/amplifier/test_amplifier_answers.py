@@ -1,4 +1,4 @@
-"""What tools of modules answer, in every form, as the official client gets it."""
+"""The results of modules' tools in every form, as the official client receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hooks have decided is carried out: remembered, shown, asked."""
+"""The decisions of hooks are remembered, shown and carried out."""
 
 from __future__ import annotations
 

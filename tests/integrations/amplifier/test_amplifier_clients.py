@@ -90,7 +90,7 @@ def noting(tmp_path: Path) -> Noting:
 
 
 async def call_note(client: Client, word: str, tool: str = "note", **options: Any) -> list[str]:
-    """What a client's session has noted, with this word."""
+    """Return the notes of a client's session with this word."""
     result = await client.call_tool(tool, {"word": word}, **options)
     assert not result.is_error, result.content
     words: list[str] = result.structured_content["words"]

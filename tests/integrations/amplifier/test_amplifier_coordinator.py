@@ -1,4 +1,4 @@
-"""What modules mount on, find each other by, and leave behind."""
+"""The coordinator: modules mount tools, find each other, and leave things behind."""
 
 from __future__ import annotations
 

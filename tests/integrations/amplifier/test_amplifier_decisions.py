@@ -1,4 +1,4 @@
-"""What handlers decide together."""
+"""The combined decision of several handlers."""
 
 from __future__ import annotations
 

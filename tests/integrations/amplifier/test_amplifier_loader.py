@@ -25,7 +25,7 @@ POINTS = '[project.entry-points."amplifier.modules"]\n'
 
 @pytest.fixture(autouse=True)
 def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test imports, and from where, is forgotten."""
+    """Restore the import path, and forget the modules imported by a test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
     yield
@@ -47,7 +47,7 @@ class Paths:
 
 
 async def where(path: Path, module_id: str = "here") -> str:
-    """What file the tool of the module at a path is in."""
+    """Return the file that has the tool of the module at a path."""
     coordinator = TestCoordinator()
     coordinator.mount("module-source-resolver", Paths(**{module_id: path}))
     await ModuleLoader(coordinator).load(module_id)

@@ -1,4 +1,4 @@
-"""What a module's author imports is there, under the names of the documents, and costs nothing before it is used."""
+"""The documented names for authors of modules can be imported, and cost nothing before their use."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ async def mount(coordinator, config):
 
 
 def get_problem(folder: Path, more: str) -> str:
-    """The error of a plan with these keys besides its modules."""
+    """Return the error of a plan with these keys besides its modules."""
     write_files(folder, {"here.py": MODULE, "plan.yaml": PLAN + more})
     with pytest.raises(ConfigError) as caught:
         build_from_settings(load(folder / "plan.yaml", {}))
@@ -35,7 +35,7 @@ def get_problem(folder: Path, more: str) -> str:
 
 
 async def call_here(folder: Path, more: str) -> tuple[Any, Any]:
-    """The bridge of a plan with these keys besides its modules, and the result of a call of its tool."""
+    """Return the bridge of a plan with these keys besides its modules, and the result of a call of its tool."""
     write_files(folder, {"here.py": MODULE, "hanging.py": HANGING, "plan.yaml": PLAN + more})
     bridge = build_from_settings(load(folder / "plan.yaml", {}))
     with anyio.fail_after(60):

@@ -276,7 +276,7 @@ def test_a_failure_has_the_content_of_the_tool() -> None:
 
 
 class Watching:
-    """A middleware that notes who called what."""
+    """A middleware with a record of the calls and their principals."""
 
     stage = Stage.DECIDE
 

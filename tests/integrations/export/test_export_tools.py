@@ -28,7 +28,7 @@ def make_entry(name: str = "t", schema: Any = None, description: Any = "") -> To
 
 
 def export_entries(schema: Any) -> Any:
-    """What becomes of a schema, which is the same in all formats."""
+    """Return the entry for a schema, which is the same in all formats."""
     return list_functions("openai", Export([make_entry(schema=schema)], "openai").tools)["t"][1]
 
 
@@ -162,7 +162,7 @@ SCALARS = st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 0}
 
 
 def schemas() -> st.SearchStrategy[Any]:
-    """Schemas of any kind, at the root of which anything may stand."""
+    """Generate schemas of any kind, with any schema at the root."""
     return st.recursive(
         SCALARS,
         lambda parts: st.one_of(
@@ -202,7 +202,7 @@ def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any,
 
 
 def _objects_alone(export: Export) -> bool:
-    """Whether the input was one that takes objects, of which clients can send nothing else."""
+    """Whether only objects were accepted as the input, because clients cannot send anything else."""
     return any("the whole input" in problem.text for problem in export.problems)
 
 

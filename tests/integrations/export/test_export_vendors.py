@@ -1,4 +1,4 @@
-"""Each format against the types of the vendor's own SDK: what goes out is theirs, what they make comes in."""
+"""Each format against the types of the vendor's SDK, in both directions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def converse() -> Any:
 
 
 def close_objects(kind: Any) -> TypeAdapter[Any]:
-    """A vendor's TypedDict that takes no field but its own."""
+    """Return a vendor's TypedDict without additional fields."""
     return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
 
 
@@ -106,7 +106,7 @@ def parse_tools(form: str) -> Any:
 
 
 async def messages(form: str) -> list[dict[str, Any]]:
-    """What comes of the calls in an answer of the vendor's SDK."""
+    """Return the messages for the calls in a response of the vendor's SDK."""
     export = Export(make_registry(), form)
     assert [call.name for call in export.calls(parse_tools(form))] == [name for name, _ in CALLS]
     result = await export.run(parse_tools(form))
@@ -137,9 +137,9 @@ ANTHROPIC = {
 
 
 def check_block(block: dict[str, Any]) -> list[str]:
-    """The kinds of content in a tool_result that is as Anthropic has it.
+    """Return the kinds of content in a tool_result, and check them by Anthropic's types.
 
-    Its parts are checked by themselves: pydantic reads an `Iterable` only when it is iterated over.
+    Its parts are checked separately, because pydantic reads an `Iterable` only during the iteration.
     """
     parts = block.get("content")
     plain = {**block, "content": "in parts"} if isinstance(parts, list) else block
@@ -201,7 +201,7 @@ async def test_results_have_the_output_of_the_tools(form: str) -> None:
 
 
 def test_the_strict_form_of_a_model_is_that_of_the_sdk() -> None:
-    """The openai package makes strict schemas of pydantic models: for what both can say they say the same."""
+    """The openai package also makes strict schemas of pydantic models. Common features have the same schemas."""
 
     class Spot(BaseModel):
         x: float

@@ -1,8 +1,8 @@
-"""Tests of frameworks say which they need, at the top of the file and before its import:
+"""The tests of a framework name it at the top of the file, before its import:
 
     from tests.kits.frameworks.environments import require_framework
 
     require_framework("langchain")
 
-`environments.py` has the names, and decides what a package that is not installed means.
+`environments.py` has the names, and decides about packages that are not installed.
 """

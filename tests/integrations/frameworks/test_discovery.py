@@ -1,4 +1,4 @@
-"""Which framework an object is of: told by its class, running nothing of the object's own."""
+"""The framework of an object is recognised by its class, without running the object's code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Everything:
 
 
 class Rude:
-    """Raises whatever it is asked."""
+    """An object that raises for each attribute."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError("do not ask")

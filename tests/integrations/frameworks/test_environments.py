@@ -1,4 +1,4 @@
-"""The environments of frameworks and what pyproject.toml says of them agree, and nothing is left out in silence."""
+"""The environments of frameworks agree with pyproject.toml, and no framework is silently left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FastMCP servers that a file holds, served whole."""
+"""FastMCP servers in a file are served with all their offers."""
 
 from __future__ import annotations
 

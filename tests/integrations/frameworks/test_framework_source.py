@@ -1,4 +1,4 @@
-"""`type: framework`: objects named in the settings, sets of tools kept open, and what cannot be had."""
+"""`type: framework`: objects named in the settings, open toolboxes, and unusable objects."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_manual(folder: Path, text: str, name: str = "theirs") -> Path:
 
 
 def make_module(folder: Path, **names: Any) -> Path:
-    """A module that offers these very objects."""
+    """Register a module with these objects, and return its folder."""
     (folder / "held.py").write_text("", "utf-8")
     new_module = type(sys)("held")
     new_module.__file__ = str(folder / "held.py")
@@ -66,7 +66,7 @@ def make_module(folder: Path, **names: Any) -> Path:
 
 
 async def get_offer(folder: Path, *objects: str, **options: Any) -> Offer:
-    """What a source without sets of tools publishes."""
+    """Return the offer of a source without toolboxes."""
     offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT):
         await FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder)).run(
@@ -78,7 +78,7 @@ async def get_offer(folder: Path, *objects: str, **options: Any) -> Offer:
 
 @contextlib.asynccontextmanager
 async def run_source(folder: Path, *objects: str, **options: Any) -> AsyncIterator[Callable[[], Any]]:
-    """A source while it runs; what it has published last can be waited for."""
+    """Run a source, and yield a function that waits for its next offer."""
     send, receive = anyio.create_memory_object_stream[Offer](100)
     source = FrameworkSource("s", FrameworkOptions(objects=objects, **options), SourceContext(directory=folder))
     with anyio.fail_after(TIMEOUT):

@@ -1,4 +1,4 @@
-"""Code that knows asyncio alone is called on asyncio, whatever loop the bridge runs on."""
+"""Code for asyncio is called on asyncio, even if the bridge runs on another event loop."""
 
 from __future__ import annotations
 

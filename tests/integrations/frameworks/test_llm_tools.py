@@ -94,7 +94,7 @@ def test_a_tool_without_an_implementation_is_not_published() -> None:
 
 
 class Notes(llm.Toolbox):
-    """A toolbox with state, which gets one tool more where it is prepared."""
+    """A toolbox with state, and with an additional tool after its preparation."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

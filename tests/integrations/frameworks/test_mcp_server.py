@@ -1,4 +1,4 @@
-"""Servers of the official MCP SDK that a file holds."""
+"""Servers of the official MCP SDK in a file."""
 
 from __future__ import annotations
 

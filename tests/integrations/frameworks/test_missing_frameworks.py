@@ -1,4 +1,4 @@
-"""A framework that is not installed is named with the package to install."""
+"""The error for a missing framework names the package to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of MCP that pydantic-ai has as toolsets, served on by the bridge."""
+"""pydantic-ai toolsets with MCP servers, served by the bridge."""
 
 from __future__ import annotations
 

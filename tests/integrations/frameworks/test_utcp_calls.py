@@ -1,4 +1,4 @@
-"""UTCP manuals whose tools are called by UTCP's own packages: over HTTP, and commands that need a shell."""
+"""UTCP manuals with tools called by UTCP's packages: over HTTP, and commands that need a shell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from utcp.data.utcp_manual import UtcpManual, UtcpManualSerializer
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what it was asked, apart from a few paths."""
+    """A server that returns the request, except for a few paths."""
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -64,7 +64,7 @@ def site() -> Iterator[str]:
 
 
 def build_http_tool(url: str, name: str = "ask", inputs: Any = None, **more: Any) -> dict[str, Any]:
-    """A tool that is an address."""
+    """Return a tool with an address."""
     template = {"call_template_type": "http", "url": url, "http_method": "GET", **more}
     return {"name": name, "inputs": inputs or {"type": "object"}, "tool_call_template": template}
 
@@ -203,7 +203,7 @@ async def test_a_shell_command_accepts_other_values(text: str, word: str, output
 
 
 def build_shell_tool(text: str) -> dict[str, Any]:
-    """A tool that is a command for a shell, and takes a word."""
+    """Return a tool with a shell command and a word as its argument."""
     inputs = {"type": "object", "properties": {"word": {"type": "string"}}}
     template = {"call_template_type": "cli", "commands": [{"command": text}]}
     return {"name": "find", "inputs": inputs, "tool_call_template": template}

@@ -1,4 +1,4 @@
-"""UTCP manuals as files: what is read, what is said about what cannot be, and commands that need no shell."""
+"""UTCP manuals as files: their tools, their problems, and commands without a shell."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def write_manual(folder: Path, *tools: Any, name: str = "tools.json", **more: An
 
 
 def build_command(text: str, name: str = "run", **more: Any) -> dict[str, Any]:
-    """A tool that is a command."""
+    """Return a tool with a command."""
     template = {"call_template_type": "cli", "commands": [{"command": text}], **more}
     return {"name": name, "description": "Runs.", "tool_call_template": template}
 
 
 def schema_of(*names: str) -> dict[str, Any]:
-    """The inputs of a tool that takes anything under these names."""
+    """Return a schema of inputs with these names and any values."""
     return {"type": "object", "properties": {name: {} for name in names}}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def without_openai(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the package openai, which models of agents need."""
+    """Hide the package openai, a requirement of the models of agents."""
     for name in list(sys.modules):
         if name.partition(".")[0] == "openai":
             monkeypatch.setitem(sys.modules, name, None)

@@ -302,7 +302,7 @@ def test_the_measurement_shows_the_growth_of_xaibo_itself(tmp_path: Path) -> Non
 class TestOnTrio:
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """Return trio, on which agents cannot run."""
+        """Return trio. Agents cannot run on it."""
         return "trio"
 
     async def test_agents_are_rejected_on_trio(self, tmp_path: Path) -> None:

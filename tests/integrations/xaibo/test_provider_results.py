@@ -1,4 +1,4 @@
-"""What providers answer and raise reaches the model word for word, and comes back."""
+"""The results and errors of providers reach the model word for word, and come back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE = Image(b"\x89PNG", "image/png")
 
 
 async def render(answer: Any) -> dict[str, Any]:
-    """What a client gets for a provider's answer."""
+    """Return the client's result for a provider's result."""
     registry = ToolRegistry()
     entry = ToolEntry("t", "d", lambda _: to_result(answer))
     registry.register(entry)

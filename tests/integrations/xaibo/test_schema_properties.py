@@ -1,4 +1,4 @@
-"""Any parameters have a valid JSON Schema, and arguments that it allows reach the provider as it wrote them."""
+"""Any parameters have a valid JSON Schema, and valid arguments reach the provider unchanged."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Asynchronous:
 
 
 class Synchronous:
-    """A provider of somebody who has left out `async`, and has names of their own."""
+    """A provider without `async`, and with different names of parameters."""
 
     def list_tools(self) -> list[Tool]:
         """None."""

@@ -1,4 +1,4 @@
-"""xaibo's own providers and objects: unchanged, and without what goes wrong in them."""
+"""xaibo's own providers and objects work unchanged, without their known problems."""
 
 from __future__ import annotations
 

@@ -57,14 +57,14 @@ class Served:
 
     @property
     def coordinator(self) -> Any:
-        """What the modules are mounted on."""
+        """The coordinator of the modules."""
         first = self.source.sessions.first
         assert first is not None
         return first.session.coordinator
 
     @property
     def problems(self) -> list[str]:
-        """What could not be mounted or published."""
+        """The problems of mounting and publishing."""
         return self.bridge.problems.get("mine", [])
 
     def client(self, **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:

@@ -64,7 +64,7 @@ async def adds(example: Example) -> None:
 
 
 async def prepares(example: Example) -> None:
-    """The budget is an argument, that of the provider, or that of the settings; beyond it the context compacts."""
+    """Check the budget and compaction. The argument goes before the provider's limit, and that before the settings."""
     context = await made(example, max_tokens=50)
     assert context._calculate_budget(5, None) == 5
     assert context._calculate_budget(None, MockProvider()) == 8192 - 1024 - 1000

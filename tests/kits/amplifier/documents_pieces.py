@@ -66,7 +66,7 @@ def _estimate(self: Any, message: dict[str, Any]) -> int:
 
 
 class MyProvider(MockProvider):
-    """What the Provider contract leaves to the reader: a provider with a client to close."""
+    """A provider with a client to close. The Provider contract leaves it to the reader."""
 
     def __init__(self, api_key: str, config: dict[str, Any]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class MyProvider(MockProvider):
 
 
 class MyOrchestrator:
-    """What the Orchestrator contract leaves to the reader: a loop of one turn."""
+    """A loop of one turn. The Orchestrator contract leaves it to the reader."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -98,7 +98,7 @@ async def my_validation_hook(event: str, data: dict[str, Any]) -> HookResult:
 
 
 async def my_feedback_hook(event: str, data: dict[str, Any]) -> HookResult:
-    """What the Hook contract leaves to the reader: a hint for the model."""
+    """Give the model a hint. The Hook contract leaves this hook to the reader."""
     return HookResult(action="inject_context", context_injection="Found 3 linting errors...")
 
 

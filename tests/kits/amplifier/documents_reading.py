@@ -64,7 +64,7 @@ def unfenced(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _language(lines: list[str], at: int) -> str | None:
-    """What language begins in this line; None for prose."""
+    """Return the language of the code block that begins at this line, or None for prose."""
     line = lines[at]
     following = lines[at + 1] if at + 1 < len(lines) else ""
     if _BASH.match(line):

@@ -104,7 +104,7 @@ async def run_body(example: Example, **placeholders: Any) -> Any:
 
 
 async def values(example: Example, **placeholders: Any) -> list[Any]:
-    """What each expression of an example comes to."""
+    """Return the value of each expression in an example."""
     names = await run(example, **placeholders)
     expressions = [node for node in ast.parse(written(example)).body if isinstance(node, ast.Expr)]
     return [eval(compile(ast.Expression(node.value), example.title, "eval"), names) for node in expressions]

@@ -15,7 +15,7 @@ from tests.kits.amplifier.documents_running import run
 
 
 async def source(example: Example) -> None:
-    """A source of the document is one of ours, and ours keep its promise."""
+    """Check that the document's source and the package's source satisfy the same protocol."""
     theirs = (await run(example))["ModuleSource"]
 
     class Fixed(theirs):  # type: ignore[misc,valid-type]
@@ -48,7 +48,7 @@ async def resolver(example: Example) -> None:
 
 
 async def loader(example: Example) -> None:
-    """The loader of the document, completed; that of this package takes the same arguments."""
+    """Check that the document's loader, once completed, takes the same arguments as the package's loader."""
     theirs = (await run(example))["ModuleLoader"]
     modules: list[Any] = []
 

@@ -44,7 +44,7 @@ async def tool_call(example: Example) -> None:
 
 
 async def tool_result(example: Example) -> None:
-    """A result of the document is one of ours."""
+    """Check that the document's ToolResult has the fields and defaults of the package's ToolResult."""
     theirs = (await run(example))["ToolResult"]
     assert theirs().model_dump() == {key: getattr(ours.ToolResult(), key) for key in theirs.model_fields}
     result = ours.ToolResult.model_validate(theirs(success=False, output="gone").model_dump())
@@ -61,7 +61,7 @@ async def tool_mount(example: Example) -> None:
 
 
 async def tool_class(example: Example) -> None:
-    """MyTool of the contract has a name; that of the summary is a whole module."""
+    """Check MyTool. The contract shows only the class, and the summary a whole module."""
     names = await run(example)
     if example.document != SUMMARY:
         assert (names["MyTool"]().name, bool(names["MyTool"]().description)) == ("my_tool", True)
@@ -97,7 +97,7 @@ async def tool_schema(example: Example) -> None:
 
 
 async def contributor(example: Example) -> None:
-    """What is registered is collected."""
+    """Check that the coordinator collects the registered contributions."""
     coordinator = TestCoordinator()
     await run(example, coordinator=coordinator)
     assert len(await contributed(coordinator)) >= 2

@@ -45,7 +45,7 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """What it is reached by."""
+        """The file URL of the repository."""
         return self.bare.as_uri()
 
     @property

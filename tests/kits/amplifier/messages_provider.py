@@ -214,7 +214,7 @@ def _build_block(block: Block) -> list[dict[str, Any]]:
 
 
 def _read_response(message: Any, model: str) -> ChatResponse:
-    """Return a response without a truncated tool call. Raises ContentFilterError if the model refused."""
+    """Return the response without a truncated tool call. Raises ContentFilterError if the model declined to respond."""
     if message.stop_reason == "refusal":
         text = "".join(block.text for block in message.content if block.type == "text")
         raise llm_errors.ContentFilterError(

@@ -62,7 +62,7 @@ class Observed(Served):
 
 
 async def read(client: Client, uri: str, **options: Any) -> Any:
-    """What a client reads at a URI."""
+    """Read a URI as a client and return the JSON."""
     content = (await client.read_resource(uri, **options)).contents[0]
     assert content.mime_type == "application/json"
     return json.loads(content.text)

@@ -22,7 +22,7 @@ NAMED = "mcp-bridge/session"
 
 
 class RecordingStore(MemoryStore):
-    """A store that records the values that it gets."""
+    """A store with a record of all stored values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,6 +62,6 @@ def list_options(question: Any) -> list[str]:
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
-    """Make a folder with a path that is short enough for sockets."""
+    """Yield a folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="ap", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

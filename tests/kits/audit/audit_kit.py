@@ -38,7 +38,7 @@ def build(folder: Path, *policies: str, **audit: Any) -> Bridge:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """All records, in order, of a chain that is checked on the way."""
+    """Check the hash chain of an audit trail, and return all its records in order."""
     previous, records = "0" * 64, []
     with contextlib.closing(sqlite3.connect(path)) as database:
         for text, digest in database.execute("SELECT record, hash FROM records ORDER BY seq"):
@@ -65,7 +65,7 @@ def _hash(previous: str, text: str) -> str:
 
 
 class AuditedServer:
-    """A server process on stdio, and a client that sends calls without waiting for their results."""
+    """A server process on stdio, and a client that does not wait for results."""
 
     def __init__(self, settings: Path) -> None:
         command = [sys.executable, "-m", "mcp_bridge", "serve", str(settings)]
@@ -118,7 +118,7 @@ class AuditedServer:
 
 @contextlib.contextmanager
 def audited_server(settings: Path) -> Iterator[AuditedServer]:
-    """A server that has ended after the block."""
+    """Yield a server process, and end it after the block."""
     server = AuditedServer(settings)
     try:
         yield server

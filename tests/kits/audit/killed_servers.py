@@ -1,4 +1,4 @@
-"""Kills servers under load, and finds out whether the audit trail has every call whose client got a response.
+"""Kills servers under load, and checks the audit trail for each call with a response.
 
 python -m tests.kits.audit.killed_servers [ROUNDS] [SYNCHRONOUS]
 """
@@ -24,7 +24,7 @@ MOST_CALLS = 5000
 def kill_servers(
     folder: Path, rounds: int, *, chance: random.Random, most: int = 3000, synchronous: str = "normal"
 ) -> tuple[int, int]:
-    """Kill so many servers that write to one trail, each after at most `most` responses.
+    """Start and kill servers with one audit trail, each after at most `most` responses.
 
     Return the numbers of responses and of records.
 
@@ -44,7 +44,7 @@ def kill_servers(
 
 
 def _kill_under_load(server: AuditedServer, trail: Path, number: int, after: int) -> set[str]:
-    """Kill the server after so many responses, and return the ids of all that it has sent."""
+    """Kill the server after this many responses, and return the ids of all its responses."""
     server.call(f"{number}-first")
     pid = server.find_pid(trail)
     ids = [f"{number}-{call}" for call in range(MOST_CALLS)]

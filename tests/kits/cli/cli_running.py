@@ -40,7 +40,7 @@ RunHere = Callable[..., CommandResult]
 
 
 def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> CommandResult:
-    """Run the command in a fork of a process that has imported it."""
+    """Run the command in a fork of a process with the imports already done."""
     return _run([*forked_command(), "mcp_bridge"], args, cwd, stdin, env)
 
 
@@ -89,7 +89,7 @@ def serve(
     options: tuple[str, ...] = (),
     env: Mapping[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], CommandResult]:
-    """Serve a file to a client with these requests. Return the results in order, and that of the command."""
+    """Send these requests to a server of a file. Return their results in order, and the result of the command."""
     result = run("serve", file, *options, cwd=file.parent, stdin=requests(*messages), env=env)
     responses = {message["id"]: message for message in map(json.loads, result.out.splitlines())}
     return [responses.get(number, {}).get("result", responses.get(number)) for number in range(len(messages))], result

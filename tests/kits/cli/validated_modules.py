@@ -1,4 +1,4 @@
-"""A valid module of each type, for the tests of `module validate`, which break it in one place."""
+"""A valid module of each type, for the tests of `module validate`. Each test breaks one place."""
 
 from __future__ import annotations
 

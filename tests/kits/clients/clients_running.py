@@ -1,4 +1,4 @@
-"""A person's machine in a folder: a home, a project, a PATH, and the command run there."""
+"""A user's machine in a folder: a home, a project, a PATH, and the command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FILES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ClientHome:
-    """A home, the project that the person stands in, and what is in the environment besides."""
+    """A home, a project as the working directory, and further environment variables."""
 
     home: Path
     project: Path
@@ -81,9 +81,9 @@ class ClientHome:
         return {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin", **self.environ}
 
     def run(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """The command, in this process: a start of its own for each of hundreds would be minutes.
+        """Run the command in this process, because hundreds of processes would take minutes.
 
-        `install` starts the server to check it only with `--check`, for the same reason.
+        For the same reason, `install` checks the server only with `--check`.
         """
         out, err, code = io.StringIO(), io.StringIO(), 0
         args = [str(word) for word in words]
@@ -103,7 +103,7 @@ class ClientHome:
         return checked(subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue()), check)
 
     def start(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """The command, in a process of its own."""
+        """Run the command in a separate process."""
         kept = {key: value for key, value in os.environ.items() if "COV" in key}
         done = subprocess.run(
             [sys.executable, "-m", "mcp_bridge", *map(str, words)],
@@ -140,14 +140,14 @@ class ClientHome:
         return path
 
     def files(self) -> Iterator[Path]:
-        """What is in home and project, but for what this command keeps for itself."""
+        """Yield the files in home and project, except the command's own state."""
         for root in (self.home, self.project):
             yield from (path for path in sorted(root.rglob("*")) if ".local" not in path.parts)
 
 
 @functools.cache
 def _commands() -> Callable[[list[str]], Any]:
-    """The commands, built once: that takes four times as long as most of them do."""
+    """Return the commands. Building them takes four times as long as running most of them, so do it once."""
     return typer.main.get_command(app)
 
 
@@ -157,7 +157,7 @@ def checked(done: subprocess.CompletedProcess[str], code: int | None) -> subproc
 
 
 def person(folder: Path, **environ: str) -> ClientHome:
-    """A person with a project that has settings and a tool."""
+    """Create a user with a project, settings and a tool."""
     made = ClientHome(home=folder / "home", project=folder / "project", environ=environ)
     made.home.mkdir()
     made.project.mkdir()

@@ -1,4 +1,4 @@
-"""A person's machine for `doctor`: a home, a project, and what stands in the files of clients."""
+"""A user's machine for `doctor`: a home, a project, and the files of clients."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Done:
 
     @property
     def failed(self) -> dict[str, str]:
-        """What is wrong with the one server: the details by check."""
+        """The details of the failed checks of the only server, by check."""
         return {check["check"]: check["detail"] for check in self.server["checks"] if not check["ok"]}
 
     @property
@@ -98,18 +98,18 @@ class Done:
 
 @dataclass(frozen=True)
 class ClientHome:
-    """Somebody's home and project."""
+    """A user's home and project."""
 
     home: Path
     project: Path
 
     @property
     def tools(self) -> Path:
-        """The person's tool file."""
+        """The user's tool file."""
         return self.project / "tools.py"
 
     def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
-        """A command of ours, typed in the project."""
+        """Run the command in the project."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))}
         done = subprocess.run(
             [*forked_command(), "mcp_bridge", *map(str, words)],
@@ -145,18 +145,18 @@ class ClientHome:
         return self.home / ".claude.json"
 
     def light(self) -> list[str | Path]:
-        """The command of a server that has the same tools and starts at once: no bridge, so it is checked by name."""
+        """Return the command of a fast server with the same tools. It is not a bridge, so `doctor` checks its names."""
         path = self.project / "light.py"
         path.write_text(LIGHT, encoding="utf-8")
         return [sys.executable, "-S", path]
 
     def serve(self, path: str | Path | None = None) -> list[str | Path]:
-        """The command that serves a file, by default the person's tools."""
+        """Return the command of a server for a file, by default the user's tools."""
         return [sys.executable, "-m", "mcp_bridge", "serve", path or self.tools]
 
 
 def somebody(folder: Path) -> ClientHome:
-    """A person with a home and a project that has tools."""
+    """Create a user with a home, a project and tools."""
     found = ClientHome(home=folder / "home", project=folder / "my project")
     found.home.mkdir()
     found.project.mkdir()
@@ -165,7 +165,7 @@ def somebody(folder: Path) -> ClientHome:
 
 
 def script(person: ClientHome, text: str) -> Path:
-    """A program of the person's."""
+    """Write an executable shell script of the user."""
     path = person.project / "start.sh"
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     path.chmod(0o755)

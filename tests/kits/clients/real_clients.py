@@ -1,7 +1,8 @@
-"""The clients themselves, from npm: `mcp-bridge install` puts the bridge into each, and `uninstall` takes it out again.
+"""Real clients from npm: `mcp-bridge install` adds the bridge to each, and `uninstall` removes it.
 
-Not a part of the tests: it needs 1.2 GB from npm, once. `make test-clients`. Every trial has a home of its own, and its
-client no network. Prints a line for each and ends with 1 where a client does not see what it should.
+Run it by `make test-clients`. It is not a part of the tests, because it downloads 1.2 GB from npm once. Each trial has
+a separate home, and its client has no network. It prints a line for each client, and ends with 1 if a client does not
+report what it should.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Failed(Exception):
-    """A client does not see what it should, or a command of ours fails; the message has what was said."""
+    """A client does not report what it should, or a bridge command fails. The message contains the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialHome:
-    """One trial's home and project, and the processes that run in it."""
+    """The home and project of one trial, with its processes."""
 
     home: Path
     project: Path
@@ -91,7 +92,7 @@ class TrialHome:
         return settings
 
     def run(self, *words: str | Path, alone: Sequence[str] = ()) -> tuple[int, str]:
-        """A process of this house: its exit code, and all that it said."""
+        """Run a process of this trial, and return its exit code and all output."""
         environment = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8", **QUIET}
         try:
             done = subprocess.run(
@@ -110,14 +111,14 @@ class TrialHome:
         return done.returncode, ANSI.sub("", done.stdout)
 
     def bridge(self, *words: str | Path) -> str:
-        """What a command of ours says. Raises Failed when it fails."""
+        """Return the output of a bridge command. Raises Failed if it fails."""
         code, said = self.run(BRIDGE, *words)
         if code:
             raise Failed(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{said}")
         return said
 
     def report(self, trial: Trial) -> str:
-        """What the client says of its servers."""
+        """Return the client's report about its servers."""
         return self.run(*(word.replace("{project}", str(self.project)) for word in trial.asks), alone=self.alone)[1]
 
     def written(self, path: str, text: str) -> None:
@@ -146,7 +147,7 @@ def tried(trial: Trial, house: TrialHome) -> tuple[float, float]:
 
 
 def seen(trial: Trial, house: TrialHome) -> float:
-    """Seconds until the client's report, in which the bridge is. Raises Failed where it is not."""
+    """Return the seconds until the client reports the bridge. Raises Failed if it does not."""
     for tries in range(TRIES):
         if tries and trial.patient is not None:
             lengthened(*trial.patient, house)
@@ -159,7 +160,7 @@ def seen(trial: Trial, house: TrialHome) -> float:
 
 
 def lengthened(path: str, beginning: str, house: TrialHome) -> None:
-    """Let the client wait longer for the bridge, as a person with a busy machine would."""
+    """Make the client wait longer for the bridge, as a user with a busy machine would."""
     text = (house.home / path).read_text(encoding="utf-8")
     if beginning not in text:
         house.written(path, re.sub(r'("shelf":\s*\{)', rf"\1{beginning}", text))
@@ -223,7 +224,7 @@ def installed(node: Path) -> Path:
 
 
 def without_network() -> Sequence[str]:
-    """The words that take the network away from a command; none where that is not possible, which is said."""
+    """Return the prefix of a command without network access. If that is impossible, print it and return nothing."""
     words = ("unshare", "--map-root-user", "--net")
     if shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
         return words

@@ -1,4 +1,4 @@
-"""What `make test-clients` tries: each client, how the bridge gets into it, and what it reports then."""
+"""The trials of `make test-clients`: each client, how to install the bridge in it, and its expected report."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 class Trial:
     """One way to have the bridge in one client.
 
-    `into` are the words after `install`; `asks` makes the client report on its servers, `sees` is in that report where
-    the bridge is there, and `gone` where it is not. `file` holds `before` before, and again after an uninstall.
-    `patient` is a file, and what an entry there has to begin with for a client to wait longer.
+    `into` are the words after `install`. `asks` makes the client report on its servers. The report contains `sees` with
+    the bridge, and `gone` without it. `file` contains `before` before the installation, and again after an uninstall.
+    `patient` is a file, and the beginning of an entry there that makes a client wait longer.
     """
 
     client: str

@@ -1,4 +1,4 @@
-"""What the tests of commands share: bridges over settings with commands, and a client of them."""
+"""The shared parts of the tests of commands: settings with commands, their bridges, and a client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM = [sys.executable, "-I", "-S", str(Path(__file__).with_name("program.py"
 
 
 def write_tool(*words: Any, **options: Any) -> Json:
-    """Write the entry of a command that runs the program of this kit."""
+    """Return the entry of a command with the program of this kit."""
     return {"command": [*PROGRAM, *words], **options}
 
 

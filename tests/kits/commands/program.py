@@ -1,4 +1,4 @@
-"""A program that does what its first argument says. The last argument can be a token, by which tests find it."""
+"""A program with an action for each first argument. Tests find the process by a token in the last argument."""
 
 import json
 import os

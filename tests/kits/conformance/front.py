@@ -17,7 +17,7 @@ CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILI
 
 
 class Front:
-    """One URL for several servers. `answered` counts, for each of them, the requests that it began to answer."""
+    """One URL for several servers. `answered` counts the started responses of each server."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self._behind = [urlsplit(url) for url in urls]
@@ -30,12 +30,12 @@ class Front:
 
     @property
     def url(self) -> str:
-        """What stands for all the servers."""
+        """The common URL of the servers."""
         return f"http://127.0.0.1:{self.port}{self._behind[0].path}"
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Front]:
-        """Listen in a thread of its own. Raises RuntimeError when that does not come to be."""
+        """Listen in a separate thread. Raises RuntimeError if the front does not start to listen."""
         thread = threading.Thread(target=asyncio.run, args=(self._listen(),), name="front")
         thread.start()
         try:
@@ -56,7 +56,7 @@ class Front:
         server.close()  # and not waited for: streams that are still open end with the loop
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one request to the server whose turn it is, and its answer back, byte by byte as it comes."""
+        """Forward one request to the next server in turn, and its response byte by byte."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):  # peers may leave
             request = await _whole(reader)
             turn, self._turn = self._turn, (self._turn + 1) % len(self._behind)
@@ -71,7 +71,7 @@ class Front:
 
 
 async def _whole(reader: asyncio.StreamReader) -> bytes:
-    """One request, told to be the last of its connection: the next one shall go to another server."""
+    """Return one request with `Connection: close`, so that the next request goes to another server."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = LENGTH.search(head)
     body = await reader.readexactly(int(length[1])) if length is not None else b""
@@ -82,7 +82,7 @@ async def _whole(reader: asyncio.StreamReader) -> bytes:
 async def _until_either_ends(
     answer: asyncio.StreamReader, writer: asyncio.StreamWriter, reader: asyncio.StreamReader
 ) -> None:
-    """Pass the answer on until the server has said all, or the client has gone: then the server shall know."""
+    """Forward the response until the server has sent all of it, or the client has left. The server must notice that."""
 
     async def pass_on() -> None:
         while data := await answer.read(65536):

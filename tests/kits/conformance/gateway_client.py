@@ -1,6 +1,6 @@
-"""The client of the official conformance suite: a gateway whose own client uses everything, `gateway_client.py URL`.
+"""The client of the official conformance suite: a gateway with a client that uses everything, `gateway_client.py URL`.
 
-The suite plays the server. MCP_CONFORMANCE_CONTEXT may list the calls of tools that it expects.
+The suite plays the server. MCP_CONFORMANCE_CONTEXT may list the expected tool calls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def accept_form(context: Any, params: Any) -> ElicitResult:
 
 
 def build_arguments(tool: Tool, tools: Sequence[Tool]) -> dict[str, Any]:
-    """Build what a tool requires. A tool with the argument `schema` gets back the schema of another one."""
+    """Return the required arguments of a tool. The argument `schema` is the schema of another tool."""
     fields = tool.input_schema.get("properties", {})
     arguments = {name: VALUES.get(fields[name].get("type")) for name in tool.input_schema.get("required", ())}
     if "schema" in fields:
@@ -67,7 +67,7 @@ async def use_everything(client: Client) -> None:
 
 
 async def serve_suite(settings: Path) -> None:
-    """Serve the suite's server to a client of the version that the suite asks for."""
+    """Serve the suite's server to a client of the suite's version."""
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") or "2026-07-28"
     mode: Any = revision if revision >= "2026-07-28" else "legacy"
     warnings.simplefilter("ignore")

@@ -67,7 +67,7 @@ Check = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What the suite asks of servers at one revision, as it ships with the suite."""
+    """The requirements for servers at one revision, from the files of the suite."""
 
     revision: str
     required: tuple[str, ...]
@@ -77,7 +77,7 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one run came to: the checks of each scenario that ran."""
+    """The result of one run: the checks of each scenario."""
 
     requirements: Requirements
     scenarios: Mapping[str, Sequence[Check]]
@@ -85,23 +85,23 @@ class Verdict:
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """The required scenarios that have passed."""
+        """The required scenarios without a complaint."""
         return tuple(name for name in self.requirements.required if not complaints(name, self.scenarios.get(name, ())))
 
     @property
     def problems(self) -> list[str]:
-        """A line for each thing that is wrong with a required scenario."""
+        """One line for each problem of a required scenario."""
         return [line for name in self.requirements.required for line in complaints(name, self.scenarios.get(name, ()))]
 
     @property
     def beyond(self) -> Mapping[str, Sequence[str]]:
-        """The scenarios that the suite does not count, extensions aside, and what is wrong with each."""
+        """The scenarios that the suite does not count, except extensions, with the problems of each."""
         names = [name for name, reason in self.requirements.unscored.items() if reason != "extension"]
         return {name: complaints(name, self.scenarios.get(name, ())) for name in names}
 
     @property
     def tasks(self) -> Mapping[str, Sequence[str]]:
-        """The scenarios of the tasks extension, and what is wrong with each. The suite itself skips one of them."""
+        """The scenarios of the tasks extension, with the problems of each. The suite itself skips one of them."""
         names = [name for name in self.requirements.unscored if name.startswith("tasks-")]
         checks = {name: self.scenarios.get(name, ()) for name in names}
         skipped = {name for name in names if {check["status"] for check in checks[name]} == {"SKIPPED"}}
@@ -120,7 +120,7 @@ class Verdict:
 
 
 def complaints(scenario: str, checks: Sequence[Check]) -> list[str]:
-    """What was found. The suite itself lets warnings, and whatever could not be checked, pass."""
+    """Return the problems of a scenario. Unlike here, warnings and missing checks pass in the suite itself."""
     if not checks:
         return [f"{scenario}: did not run"]
     if {check["status"] for check in checks} == {"INFO"}:
@@ -139,14 +139,14 @@ def failed(check: Check) -> bool:
 
 
 def requirements(node: Toolchain, revision: str) -> Requirements:
-    """What the installed suite requires."""
+    """Return the requirements of the installed suite."""
     content = YAML(typ="safe").load(node.conformance / "requirements" / f"{revision}.yaml")
     unscored = {entry["scenario"]: entry["reason"] for entry in content["not_scored"] if entry["leg"] == "server"}
     return Requirements(revision=revision, required=tuple(content["server"]), unscored=unscored)
 
 
 def examine(node: Toolchain, url: str, scenario: str, folder: Path) -> list[str]:
-    """What one scenario of 2026-07-28 complains about, with the results below `folder`."""
+    """Run one scenario of 2026-07-28 with results below `folder`, and return its problems."""
     results = folder / "results"
     options = ["server", "--url", url, "--scenario", scenario, "--spec-version", INSTANCES, "--force"]
     options += ["--output-dir", results]
@@ -157,7 +157,7 @@ def examine(node: Toolchain, url: str, scenario: str, folder: Path) -> list[str]
 
 
 def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
-    """Run what a revision requires against a server, with the results below `folder`."""
+    """Run the requirements of a revision against a server, with results below `folder`."""
     results = folder / "results"
     script = node.conformance / "dist/index.js"
     options = ["server", "--url", url, "--requirements", revision, "--output-dir", results]
@@ -172,13 +172,13 @@ def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
 
 
 def list_client_scenarios(node: Toolchain, revision: str, client: str) -> list[str]:
-    """List what a revision requires of clients, except what this one cannot pass."""
+    """Return the required client scenarios of a revision, except those impossible for this client."""
     content = YAML(typ="safe").load(node.conformance / "requirements" / f"{revision}.yaml")
     return [name for name in content["client"] if not name.startswith(SIGN_IN) and name not in CLIENTS[client]]
 
 
 def judge_client(node: Toolchain, client: str, revision: str, folder: Path) -> dict[str, list[str]]:
-    """Run the scenarios of clients. Return what each complains about, except checks that were skipped."""
+    """Run the client scenarios. Return the problems of each, without skipped checks."""
     found = {}
     for scenario in list_client_scenarios(node, revision, client):
         results = folder / client / revision / scenario
@@ -194,13 +194,13 @@ def judge_client(node: Toolchain, client: str, revision: str, folder: Path) -> d
 
 
 def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager[str]:
-    """The fixture server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
+    """Return a context with the URL of a fixture server process. It raises RuntimeError if the server does not run."""
     return running((sys.executable, str(HERE / "everything"), *options), folder)
 
 
 @contextlib.contextmanager
 def instances(folder: Path, count: int = 2) -> Iterator[Sequence[str]]:
-    """The URLs of separate processes of the fixture server that share sealing keys."""
+    """Yield the URLs of fixture servers in separate processes with the same sealing keys."""
     shared = folder / "instances"
     shared.mkdir()
     options = ("--instances", str(shared), f"--key={secrets.token_urlsafe(32)}")
@@ -253,7 +253,7 @@ def main() -> int:
 
 
 def report_client(node: Toolchain, client: str, revision: str) -> int:
-    """Run a client and print what it came to. Return how many scenarios failed."""
+    """Run a client and print the result. Return the number of failed scenarios."""
     with tempfile.TemporaryDirectory() as folder:
         verdict = judge_client(node, client, revision, Path(folder))
     failures = sum(map(bool, verdict.values()))
@@ -264,7 +264,7 @@ def report_client(node: Toolchain, client: str, revision: str) -> int:
 
 
 def report(title: str, verdict: Verdict) -> Verdict:
-    """Print what a run came to."""
+    """Print the result of a run."""
     print(f"{title}: {verdict.line}", flush=True)
     for problem in itertools.chain(verdict.problems, *verdict.beyond.values()):
         print(f"  {problem}", flush=True)

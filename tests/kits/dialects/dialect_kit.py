@@ -1,4 +1,4 @@
-"""Schemas that clients stumble over, and tools that have them."""
+"""Schemas that clients reject or misread, and tools with such schemas."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ VALUES: dict[str, Any] = {
 
 
 def registry_with(schema: dict[str, Any], handler: Callable[[Any], Any] = json.dumps, name: str = "t") -> ToolRegistry:
-    """One tool that has this input schema; by default it answers with its arguments as JSON."""
+    """Return a registry of one tool with this input schema. By default it returns its arguments as JSON."""
     registry = ToolRegistry()
     registry.register(ToolEntry(name, "Does it.", handler, schema))
     return registry
 
 
 def bridge_with(schema: dict[str, Any], dialect: SchemaDialect = ALL, **fields: Any) -> Bridge:
-    """A bridge that tells one tool in a dialect."""
+    """Return a bridge with one tool in a dialect."""
     return Bridge(registry_with(schema, **fields), dialect=dialect)

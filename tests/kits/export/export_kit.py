@@ -49,7 +49,7 @@ def nowhere(city: str) -> str:
 
 @tool
 def breaks() -> str:
-    """Raises what nobody expects."""
+    """Raises an unexpected error."""
     raise ValueError("the secret is 12345")
 
 
@@ -86,7 +86,7 @@ def make_registry() -> ToolRegistry:
 
 
 def build_response(form: str, *calls: tuple[str, Any]) -> dict[str, Any]:
-    """Return the response of a vendor's API with these calls. Arguments that are a text are sent unchanged."""
+    """Return the response of a vendor's API with these calls. Text arguments are sent unchanged."""
     numbered = [(f"id-{number}", name, arguments) for number, (name, arguments) in enumerate(calls)]
     match form:
         case "openai":

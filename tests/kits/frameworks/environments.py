@@ -1,4 +1,4 @@
-"""The environments that tests of frameworks run in, and the one place that decides what a missing package means.
+"""The environments for tests of frameworks, and the only place that decides about missing packages.
 
 `make test` has the frameworks of the extra `test`. Each other framework has an environment, with an extra in
 pyproject.toml. `make test-frameworks`, or `python -m tests.kits.frameworks.environments [NAME ...]`, makes these
@@ -44,7 +44,7 @@ ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
 
 
 def get_required_packages() -> set[str]:
-    """Return the frameworks that have to be installed: those of the variable, or those of the extra `test`."""
+    """Return the frameworks to be installed: those of the variable, or those of the extra `test`."""
     if (text := os.environ.get(CLAIMED)) is not None:
         return set(filter(None, text.split(",")))
     return set(MODULES) - set(ENVIRONMENTS)
@@ -53,7 +53,7 @@ def get_required_packages() -> set[str]:
 def require_framework(framework: str) -> None:
     """Skip this test file if its framework is not installed, and fail if it should be.
 
-    Stands before the framework's own import. Raises RuntimeError for a package that this environment should have.
+    Call it before the framework's import. Raises RuntimeError if this environment should have the package.
     """
     if _installed(MODULES[framework]):
         return

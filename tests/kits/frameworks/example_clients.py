@@ -101,7 +101,7 @@ async def observe(client: Any) -> dict[str, Any]:
 
 
 async def describe(call: Any) -> str:
-    """Return the result of a call, without parts that vary or that only one of both sends."""
+    """Return the result of a call, without varying parts and without fields that only one side sends."""
     try:
         model = await asyncio.wait_for(call, TIMEOUT)
     except Exception:

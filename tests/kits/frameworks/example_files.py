@@ -1,4 +1,4 @@
-"""The examples of a clone: files and blocks of pages that make a server at module level."""
+"""The examples of a clone: files and code blocks with a server at module level."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_readme_examples(package: str) -> list[Example]:
 
 
 def select_servers(texts: Iterable[tuple[str, str]]) -> Iterator[Example]:
-    """Yield the texts that make a server."""
+    """Yield the texts with a server."""
     for where, text in texts:
         if SERVER.search(text) and "import" in text:
             yield Example(where, text)

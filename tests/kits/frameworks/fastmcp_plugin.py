@@ -1,7 +1,7 @@
 """A pytest plugin for FastMCP's own tests: clients of a server object reach it through the bridge.
 
-pytest loads it as a module by itself, because FastMCP's tests have a package `tests` too. It appends a line for each
-test that reaches a server to the file that FASTMCP_REPORT names: the outcome and the name of the test.
+pytest loads it as a top-level module, because FastMCP's tests have a package `tests` too. It appends the outcome and
+name of each test with a server to the file named by FASTMCP_REPORT.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ServerSource(Source):
 
 @asynccontextmanager
 async def connect_through_bridge(server: Any, options: TransportOptions, **session: Any) -> AsyncIterator[Any]:
-    """Yield the session of a client of a bridge that serves the server."""
+    """Yield the client session of a bridge in front of the server."""
     failures: list[Exception] = []
     bridge = Bridge(sources=[AttachedSource(source=ServerSource(server))])
     token = IN_BRIDGE.set(True)

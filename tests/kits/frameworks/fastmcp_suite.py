@@ -1,8 +1,8 @@
 """FastMCP's own tests, with the bridge between its clients and its servers.
 
-`make test-fastmcp` downloads the tests from PyPI into an environment under .venv-frameworks/, runs those that reach a
-server, and compares the failures with fastmcp_differences.toml. An unexpected failure runs once more, alone, so that a
-busy machine does not matter. Ends with 1 if a test fails that is not listed. A listed test that passes is a note.
+`make test-fastmcp` downloads the tests from PyPI into an environment under .venv-frameworks/, runs those with a server,
+and compares the failures with fastmcp_differences.toml. An unexpected failure runs once more, alone, in case the
+machine was busy. It ends with 1 if an unlisted test fails. A listed test that passes is a note.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make_suite() -> tuple[Path, Path]:
 
 
 def select_files(suite: Path) -> list[str]:
-    """Return the test files whose clients may reach a server in the same process."""
+    """Return the test files with clients of a server in the same process."""
     files = []
     for path in sorted((suite / "tests").rglob("test_*.py")):
         place, text = path.relative_to(suite).as_posix(), path.read_text("utf-8")
@@ -68,7 +68,7 @@ def select_files(suite: Path) -> list[str]:
 
 
 def run(python: Path, suite: Path, tests: Sequence[str], *options: str) -> dict[str, bool]:
-    """Run tests. Return whether each test that has reached a server has passed."""
+    """Run tests. Return the tests that have reached a server, and whether each has passed."""
     report = suite / "report.txt"
     report.write_text("", "utf-8")
     command = [str(python), "-m", "pytest", "-p", "fastmcp_plugin", "-p", "no:cacheprovider", "-q", "-o", "pythonpath="]
@@ -90,12 +90,12 @@ def is_listed(name: str, listed: Container[str]) -> bool:
 
 
 def find_unlisted_failures(passed: Mapping[str, bool], listed: Container[str]) -> list[str]:
-    """Return the tests that have failed and are not listed."""
+    """Return the failed tests without a listed difference."""
     return [name for name, has_passed in passed.items() if not has_passed and not is_listed(name, listed)]
 
 
 def list_notes(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
-    """Yield lines that do not make the run fail. `again` has the results of a second run of unlisted failures."""
+    """Yield the lines of notes. `again` has the results of a second run of unlisted failures."""
     for name, has_passed in passed.items():
         if has_passed and is_listed(name, listed):
             yield f"note: it is listed as a difference and passes: {name}"
@@ -105,7 +105,7 @@ def list_notes(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Co
 
 
 def list_problems(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
-    """Yield lines that make the run fail."""
+    """Yield the problems of the run."""
     for name in find_unlisted_failures(passed, listed):
         if not again.get(name):
             yield f"it fails and is not listed: {name}"
@@ -131,7 +131,7 @@ def run_all(groups: Sequence[Mapping[str, Any]]) -> int:
 
 
 def read_differences() -> list[dict[str, Any]]:
-    """Return the groups of tests that fail for the same reason."""
+    """Return the groups of tests with a common reason to fail."""
     table = tomllib.loads(DIFFERENCES.read_text("utf-8"))
     return list(table["difference"])
 

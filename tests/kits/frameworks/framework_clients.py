@@ -42,7 +42,7 @@ def build_bridge(*things: Any) -> Bridge:
 
 @asynccontextmanager
 async def connect_to_objects(*things: Any, action: str | None = None, **options: Any) -> AsyncIterator[Client]:
-    """Yield a client of a bridge with these objects. `action` is that of its user, or None for a client without one."""
+    """Yield a client of a bridge with these objects. Its user takes this action; without one it cannot be asked."""
 
     async def answer_form(*_: Any) -> ElicitResult:
         return ElicitResult(action=action, content={} if action == "accept" else None)

@@ -83,7 +83,7 @@ async def list_differences(path: Path, older: dict[str, Any], newer: dict[str, A
 
 
 def runs_at_import(text: str) -> bool:
-    """Whether a file serves, or starts something else that does not end, as soon as it is imported."""
+    """Whether the import of a file starts a server or something else without an end."""
     calls = [node.value for node in ast.parse(text).body if isinstance(node, ast.Expr)]
     return any(isinstance(call, ast.Call) and ".run" in ast.unparse(call.func) for call in calls)
 

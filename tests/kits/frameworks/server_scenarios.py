@@ -1,6 +1,6 @@
-"""What holds for servers of the MCP SDK and of FastMCP alike, when a file that has one is served.
+"""The common behaviour of servers of the MCP SDK and of FastMCP in a served file.
 
-The test file of each imports these tests and says with the fixture `kind` how such a file begins.
+The test file of each imports these tests. Its fixture `kind` returns the beginning of such a file.
 """
 
 from __future__ import annotations

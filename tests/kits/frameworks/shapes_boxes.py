@@ -12,12 +12,12 @@ from mcp_bridge._integrations.frameworks.toolboxes import Toolbox
 
 
 def entry(name: str, answer: str = "") -> ToolEntry:
-    """Return a tool that returns its name or another text."""
+    """Return a tool with its name or another text as the result."""
     return ToolEntry(name, f"Says {name}.", lambda data: answer or name)
 
 
 class Box(Toolbox):
-    """A toolbox with tools. `fails` and `hangs` name the step that fails or never ends (`open`, `list`, `close`)."""
+    """A toolbox with tools. `fails` and `hangs` name the failing or hanging step (`open`, `list`, `close`)."""
 
     def __init__(self, *names: str, fails: str = "", hangs: str = "") -> None:
         self.names: Sequence[str] = names

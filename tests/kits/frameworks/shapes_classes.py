@@ -1,4 +1,4 @@
-"""Classes with the module names of frameworks that are too large to be installed for tests."""
+"""Classes in modules named like frameworks that are too large to install for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of the shape that crewai 1.15 documents; the package itself needs some eighty others."""
+"""Objects in the documented shape of crewai 1.15. The package itself needs some eighty others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects of the shape that llama-index-core 0.14 documents; the package itself needs some thirty others."""
+"""Objects in the documented shape of llama-index-core 0.14. The package itself needs some thirty others."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ OF_ALL = ["of_chain", "of_file", "of_module", "of_registry", "of_worker"]
 
 
 def write_settings(folder: Path, **more: Any) -> Path:
-    """A settings file for all of them; `more` are options of the Amplifier source.
+    """Write settings for all sources. `more` are options of the Amplifier source.
 
-    Where its `host` is amplifier-core, the hooks are written against that.
+    With the `host` amplifier-core, the hooks import amplifier_core.
     """
     package = "amplifier_core" if more.get("host") == "core" else "mcp_bridge.amplifier"
     files = {"file": TOOLS.format(name="of_file") + MORE, "worker": TOOLS.format(name="of_worker")}

@@ -77,7 +77,7 @@ def inject(text: str, **more: Any) -> HookResult:
 
 
 def modify(**data: Any) -> Callable[[Json], HookResult]:
-    """Return a decision function that changes these fields of the data."""
+    """Return a decision function with these changes to the data."""
     return lambda given: HookResult(action="modify", data={**given, **data})
 
 

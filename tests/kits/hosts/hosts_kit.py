@@ -1,4 +1,4 @@
-"""What the tests of hosts share: modules as packages in the form of the contracts, written against amplifier_core."""
+"""The shared parts of the tests of hosts: modules as packages as in the contracts, written against amplifier_core."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Hosted:
 
     @property
     def coordinator(self) -> Any:
-        """What the modules are mounted on."""
+        """The coordinator of the modules."""
         return self.session.coordinator
 
     async def __aenter__(self) -> ModuleSession:

@@ -58,7 +58,7 @@ EVERY_HTTP_WAY = pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{
 
 
 def entry(name: str, handler: Any = None, **options: Any) -> ToolEntry:
-    """A tool that takes an object."""
+    """Return a tool without arguments."""
     return ToolEntry(name, "A tool.", handler or (lambda data: name), NOTHING, **options)
 
 
@@ -78,7 +78,7 @@ async def serve_http(
     sessions: SessionOptions | None = None,
     options: HttpOptions | None = None,
 ) -> AsyncIterator[tuple[str, BridgeApp]]:
-    """The base URL of a bridge that is served on a free port, and its app."""
+    """Serve a bridge on a free port, and yield its base URL and its app."""
     bridge = to_bridge(tools)
     options = options or HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
     app = BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
@@ -93,7 +93,7 @@ async def serve_http(
 
 @contextlib.contextmanager
 def serve_http_in_thread(tools: ToolRegistry, *, access: Access | None = None, body: int = MAX_BODY) -> Iterator[str]:
-    """`hosted` in a thread of its own, for tests that speak plain HTTP."""
+    """Run `serve_http` in a separate thread, for tests with plain HTTP."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(serve_http(tools, access=access, body=body)) as (base, _),
@@ -133,7 +133,7 @@ def initialize(version: str = "2025-06-18") -> dict[str, Any]:
 
 
 class Gate:
-    """A handler that says when it runs, waits to be released, and says how it ended."""
+    """A handler with events for its start and its cancellation. It waits to be released."""
 
     def __init__(self) -> None:
         self.begun, self.release, self.cancelled = anyio.Event(), anyio.Event(), anyio.Event()
@@ -149,6 +149,6 @@ class Gate:
 
 
 async def wait_for_event(event: anyio.Event) -> None:
-    """Wait for what must happen, but not for ever."""
+    """Wait for an event that must happen, with a timeout."""
     with anyio.fail_after(TIMEOUT):
         await event.wait()

@@ -1,4 +1,4 @@
-"""`mcp-bridge serve --http` as a real process, and what it says on stderr."""
+"""`mcp-bridge serve --http` in a separate process, with its stderr."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def refused(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
-    """The exit code and stderr of a start that must fail."""
+    """Return the exit code and stderr of a start. It must fail."""
     (folder / "tools.py").write_text(TOOLS)
     ended = subprocess.run(
         command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=TIMEOUT
@@ -120,7 +120,7 @@ class HttpServer:
 async def running(
     folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None, *, settings: str = ""
 ) -> AsyncIterator[HttpServer]:
-    """A process that has said where it listens."""
+    """Yield a process that has printed its address."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "bridge.yaml").write_text(SETTINGS + settings)
     argv = argv or command("bridge.yaml", "--http", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""What the tests of HTTP streams share: a tool controlled step by step, a manual clock, and an observed store."""
+"""The shared parts of the tests of HTTP streams: a tool with controlled steps, a manual clock, an observed store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNPRIMED = "2025-06-18"
 
 
 def summarize(event: Event) -> Any:
-    """Return what matters in a message: a step of progress, the text of a result, the code of an error, or a method."""
+    """Return the essence of a message: a step of progress, the text of a result, the code of an error, or a method."""
     message = event.message
     if "result" in message:
         return message["result"]["content"][0]["text"]
@@ -52,7 +52,7 @@ async def open_http(base: str) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 class StepTool:
-    """A tool that a test controls: it reports progress, closes its stream and returns when the test says so."""
+    """A tool under the control of a test: it reports progress, closes its stream and returns on request."""
 
     def __init__(self) -> None:
         self._sink, self._source = anyio.create_memory_object_stream[Any](100)
@@ -91,7 +91,7 @@ class StepTool:
 
 @dataclass
 class ManualClock:
-    """A clock that a test advances."""
+    """A clock under the control of a test."""
 
     now: float = 1000.0
 
@@ -100,7 +100,7 @@ class ManualClock:
 
 
 class ObservedStore(MemoryStore):
-    """A store whose keys and number of writes a test can observe."""
+    """A store with observable keys and an observable number of writes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""Tools that do everything that a context can do."""
+"""Tools with all features of the context."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pair(TypedDict):
 
 
 def kinds() -> dict[str, Any]:
-    """What may be asked for in a form."""
+    """Return the types for forms."""
     return {
         "nothing": None,
         "dataclass": Point2,
@@ -94,7 +94,7 @@ def asks_from_a_thread(ctx: CallContext) -> str:
 
 @tool
 async def asks_with_fallback(ctx: CallContext) -> str:
-    """Ask whoever can be asked."""
+    """Ask, with a fallback for clients that cannot be asked."""
     return repr(await ctx.ask("Please.", str, fallback="nobody"))
 
 
@@ -107,7 +107,7 @@ async def asks_to_open(ctx: CallContext, url: str = "https://example.com/in") ->
 
 @tool
 async def asks_at_once(ctx: CallContext) -> list[str]:
-    """Ask three things at once."""
+    """Ask three questions concurrently."""
     text: dict[str, str] = {}
 
     async def one(key: str) -> None:
@@ -162,7 +162,7 @@ async def notices(ctx: CallContext) -> str:
 
 @tool
 async def bad_level(ctx: CallContext) -> str:
-    """A level that is none."""
+    """Log with an invalid level."""
     try:
         await ctx.log("loud", "x")  # type: ignore[arg-type]
     except ValueError as error:
@@ -172,7 +172,7 @@ async def bad_level(ctx: CallContext) -> str:
 
 @tool
 async def knows(ctx: CallContext) -> dict[str, Any]:
-    """What a context knows."""
+    """Return the information of the context."""
     deadline = ctx.deadline
     return {
         "version": ctx.protocol_version,
@@ -188,7 +188,7 @@ async def knows(ctx: CallContext) -> dict[str, Any]:
 
 @tool
 async def lists_tools(ctx: CallContext) -> list[Any]:
-    """What tools there are."""
+    """Return the tools of the context."""
     return [[item.name, item.description, item.input_schema, item.tags, item.title, item.owner] for item in ctx.tools()]
 
 
@@ -211,7 +211,7 @@ async def closes_stream(ctx: CallContext) -> str:
 
 @tool
 async def updates(ctx: CallContext) -> str:
-    """Say that a resource has changed."""
+    """Report that a resource has changed."""
     ctx.resource_updated("test://text")
     return "updated"
 

@@ -51,13 +51,13 @@ class Point:
 
 
 class Model(BaseModel):
-    """A model whose field has another name outside."""
+    """A model with an alias for its field."""
 
     row: int = Field(alias="theRow", default=4)
 
 
 def cycle() -> list[Any]:
-    """A list that contains itself."""
+    """A list with itself as an element."""
     value: list[Any] = []
     value.append(value)
     return value
@@ -90,7 +90,7 @@ def fails_midway() -> Iterator[int]:
 
 
 async def acount() -> AsyncIterator[Any]:
-    """Three, in time."""
+    """Yield three numbers with pauses."""
     for number in range(3):
         await anyio.lowlevel.checkpoint()
         yield number
@@ -203,7 +203,7 @@ def promises(kept: bool) -> Any:
 
 @tool(title="A title", tags=["one", "two"])
 def presented(city: str, units: Literal["c", "k"] = "c", *, days: int = 1) -> Point:
-    """Shown with all there is.
+    """A tool with every field of presentation.
 
     Args:
         city: Which one.

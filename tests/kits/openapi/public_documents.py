@@ -1,9 +1,9 @@
 """Large public documents against a mock of their API: `make openapi`. Installs both from npm and PyPI.
 
-The mock is Prism, which is made from the same document by other code: it checks each request by the document, and
-rejects one that does not match. Every operation is called through a bridge and the official client, once with all
-parameters and once with the required ones. Not a part of the tests: it needs the network. Prints a line for each
-document, and why requests were rejected.
+The mock is Prism, which is made from the same document by other code. It checks each request by the document, and
+rejects a mismatch. The official client calls each operation through a bridge, once with all parameters and once with
+the required ones. This is not a part of the tests, because it needs the network. It prints a line for each document,
+and the reasons of rejections.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def make_auth(document: ApiDocument) -> Mapping[str, Any]:
 
 
 class Count(collections.Counter[str]):
-    """How many operations there are, and what became of their calls."""
+    """The number of operations, and the outcomes of their calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class Count(collections.Counter[str]):
 
 
 async def call_all(settings: Path) -> Count:
-    """Call each tool twice, and count what happens."""
+    """Call each tool twice, and count the outcomes."""
     count = Count()
     bridge = build_from_settings(load(settings, {}))
     async with connect(bridge, cache=None) as client:
@@ -194,7 +194,7 @@ async def call_tool(client: Any, tool: Any, count: Count, *, is_full: bool) -> N
 
 
 def count_violations(folder: Path) -> collections.Counter[str]:
-    """Count what the mock found in requests that their document does not allow. Few responses say it."""
+    """Count the requests in the mock's log that break their document. Few responses mention it."""
     return collections.Counter(_VIOLATION.findall((folder / LOG).read_text()))
 
 

@@ -1,4 +1,4 @@
-"""Arguments that fit an input schema, for calls of every operation of a large document."""
+"""Arguments that match an input schema, for calls of every operation of a large document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXTS = (
 
 
 class NoSample(Exception):
-    """No arguments were found that fit."""
+    """No matching arguments exist or were found."""
 
 
 def sample_arguments(schema: Json, *, is_full: bool) -> Json:
@@ -102,7 +102,7 @@ def sample_text(schema: Json) -> str:
 
 @functools.cache
 def make_text(pattern: str, low: int, high: int) -> str:
-    """Return a text that matches a pattern; an empty one if the pattern is not one of Python, or nothing is found."""
+    """Return a text that matches a pattern. It is empty if the pattern is not valid in Python or matches nothing."""
     is_valid = jsonschema_rs.validator_for({"pattern": pattern, "minLength": low, "maxLength": high}).is_valid
     options = settings(derandomize=True, database=None, phases=[Phase.generate])
     try:

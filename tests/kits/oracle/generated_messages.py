@@ -93,7 +93,7 @@ SCRATCHES = [b"{", b"}", b",", b'"', b"\xff", b"NaN", b"\\ud800", b"\x00", b"[1]
 
 
 class Conversation:
-    """A client that sends generated messages of one era."""
+    """A client with generated messages of one era."""
 
     def __init__(self, random: Random, *, is_stateless: bool) -> None:
         self._random = random
@@ -102,11 +102,11 @@ class Conversation:
         self._ids: list[Any] = []
 
     def open(self) -> list[bytes]:
-        """The messages that open a connection: valid ones, or sometimes none."""
+        """Return the first messages of a connection: valid ones, or sometimes none."""
         return [] if self._random.random() < 0.1 else self.begin()
 
     def begin(self) -> list[bytes]:
-        """The valid messages that open a connection."""
+        """Return the valid first messages of a connection."""
         if self.is_stateless:
             return [_write(self._make_request("server/discover", {}))]
         version = self._random.choice(HANDSHAKE_VERSIONS)
@@ -115,7 +115,7 @@ class Conversation:
         return [_write(self._make_request("initialize", params)), _write(initialized)]
 
     def generate(self) -> bytes:
-        """One message, which is valid in a third of the cases."""
+        """Return one message. A third of them are valid."""
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
             found = places(message)

@@ -22,7 +22,7 @@ NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class HttpTwin:
-    """A client of one app. `status` is that of the last response."""
+    """A client of one app. `status` is the status of the last response."""
 
     def __init__(self, app: Any) -> None:
         self._http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1:8000")
@@ -74,7 +74,7 @@ class HttpTwinServers(TwinServers):
 
 
 def make_headers(line: bytes) -> dict[str, str]:
-    """Return the headers that repeat the body, as a client of 2026-07-28 sends them."""
+    """Return the headers for a body, as a client of 2026-07-28 sends them."""
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
@@ -101,7 +101,7 @@ def _encode_value(value: str) -> str:
 
 @asynccontextmanager
 async def connect_http_twins() -> AsyncIterator[HttpTwinServers]:
-    """Run the engine's app and the oracle's app, each with a registry of its own."""
+    """Run the apps of the engine and of the oracle with separate registries."""
     engine, oracle = asgi_app(Bridge(make_registry(), identity=IDENTITY)), OracleServer(make_registry(), IDENTITY)
     app = oracle.make_app()
     async with engine.lifespan(), app.router.lifespan_context(app):

@@ -1,4 +1,4 @@
-"""The differences between the engine and the SDK's server that are intended, each with its reason.
+"""The intended differences between the engine and the SDK's server, each with its reason.
 
 The engine is right in all of them, by the specification or by a decision of this project (docs/architecture.md). P10
 and other numbers are traps of the SDK's server.
@@ -27,7 +27,7 @@ MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 
 @dataclass(frozen=True)
 class ListedDifference:
-    """A difference: how to recognise it, and why the engine does not do what the SDK's server does."""
+    """A difference: a condition for it, and the reason of the engine's behaviour."""
 
     name: str
     reason: str
@@ -35,14 +35,14 @@ class ListedDifference:
 
 
 def find_difference(outcome: Outcome, *, is_http: bool = False) -> ListedDifference | None:
-    """Return the listed difference that explains an outcome whose servers disagree, or None."""
+    """Return the listed difference that explains a disagreement, or None."""
     stateless = (each for each in DIFFERENCES if each.applies is not _is_before_initialize)
     listed = [*HTTP_DIFFERENCES, *stateless] if is_http else DIFFERENCES
     return next((each for each in listed if each.applies(outcome)), None)
 
 
 def _get_error(groups: Any) -> Json | None:
-    """The error response if a server has sent that and nothing else."""
+    """Return the error if a server has sent only an error response."""
     messages = [message for group in groups.values() for message in group]
     return messages[0].get("error") if len(messages) == 1 else None
 
@@ -145,7 +145,7 @@ def _has_ambiguous_case(outcome: Outcome) -> bool:
 
 
 def _has_coerced_value(outcome: Outcome) -> bool:
-    """Whether the SDK serves a request whose values its own types accept only after a conversion."""
+    """Whether the SDK serves a request with values that its types accept only after a conversion."""
     message = outcome.message or {}
     version = STATELESS if PROTOCOL_VERSION in _meta(outcome) else HANDSHAKE
     model = CLIENT_REQUESTS.get((str(message.get("method")), version))
@@ -204,7 +204,7 @@ def _has_long_value(outcome: Outcome) -> bool:
 
 
 def _has_other_error(outcome: Outcome) -> bool:
-    """Whether only the engine has found the id of a message that both reject, or the right code for it."""
+    """Whether both reject a message, and only the engine returns its id or the right code."""
     error = _get_error(outcome.oracle) or {"code": 0}
     is_nameless = set(outcome.oracle) == {"response to None"} and error["code"] in (-32600, -32602)
     return is_nameless and _is_rejected(outcome, -32600)

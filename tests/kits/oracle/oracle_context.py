@@ -1,4 +1,4 @@
-"""The context of a call that the SDK's server runs: progress, log messages and questions go through the SDK."""
+"""The context of a call in the SDK's server: progress, log messages and questions go through the SDK."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class RawResult(BaseModel):
 
 
 class OracleContext(RunningCall):
-    """A call that the SDK's server runs.
+    """A call in the SDK's server.
 
-    In the stateless era a question that has no answer yet ends the call: `asked` has the questions, and the call starts
-    again with the answers. `level` is the log level of a handshake connection.
+    In the stateless era an unanswered question ends the call: `asked` has the questions, and the call starts again with
+    the answers. `level` is the log level of a handshake connection.
     """
 
     def __init__(self, request: SdkRequest, registry: ToolRegistry, level: str, answers: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class OracleContext(RunningCall):
         return f"q{self._count}"
 
     async def _send_all(self, requests: Mapping[str, QuestionRequest]) -> dict[str, Any]:
-        """Ask all questions at once. An error cancels the others."""
+        """Send all questions concurrently. An error cancels the others."""
         answers: dict[str, Any] = {}
         errors: list[Exception] = []
         async with anyio.create_task_group() as tasks:

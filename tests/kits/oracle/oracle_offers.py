@@ -1,4 +1,4 @@
-"""What both servers of the differential tests serve. Every handler is async and deterministic."""
+"""The offer of both servers in the differential tests. Each handler is async and deterministic."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def need_sampling(data: Mapping[str, Any], ctx: CallContext) -> Any:
 
 
 async def change_tools(data: Mapping[str, Any], ctx: CallContext) -> str:
-    """Add or remove one tool, which changes the list."""
+    """Add or remove one tool, and thereby change the list."""
     assert isinstance(ctx.caller, ToolRegistry)
     if not ctx.caller.unregister("zz_extra"):
         ctx.caller.register(ToolEntry("zz_extra", "Is there at times.", echo, TEXT))
@@ -208,7 +208,7 @@ PROMPTS = [
 
 
 def make_registry() -> ToolRegistry:
-    """A registry of its own for one server."""
+    """Return a registry for one server."""
     registry = ToolRegistry()
     registry.publish("tests", TOOLS, resources=RESOURCES, templates=TEMPLATES, prompts=PROMPTS)
     return registry

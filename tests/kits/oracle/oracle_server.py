@@ -1,7 +1,6 @@
 """The oracle of the differential tests: the SDK's lowlevel server over a registry, for one client.
 
-Its methods are as small as they can be: they run the registry's pipeline and render results by `wire/`. Everything
-that the protocol asks of a server besides is the SDK's.
+Its methods only run the registry's pipeline and render results by `wire/`. The SDK does the rest of the protocol.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class OracleServer:
             tasks.cancel_scope.cancel()
 
     def make_app(self) -> Starlette:
-        """Return the SDK's app, which serves requests of many clients instead of `run`."""
+        """Return the SDK's app. Unlike `run`, it serves many clients."""
         return self._server.streamable_http_app()
 
     def close_subscriptions(self) -> None:

@@ -1,8 +1,8 @@
-"""Records what real clients send: `python -m tests.kits.oracle.record_clients [CLIENT...]`.
+"""Records the messages of real clients: `python -m tests.kits.oracle.record_clients [CLIENT...]`.
 
-The clients are those of `make test-clients` and the official TypeScript client, in all eras that they can be set to.
-Each uses the offer of the twin servers through `mcp-bridge serve`. The command-line clients have no network, and a
-scripted model that makes them call tools.
+The clients are those of `make test-clients` and the official TypeScript client, in all eras they support. Each uses the
+offer of the twin servers through `mcp-bridge serve`. The command-line clients have no network, and a scripted model
+makes them call tools.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ REPORTS: dict[str, list[str]] = {"claude-code": ["claude", "mcp", "list"], "gemi
 
 
 def list_runs(node: Toolchain, server: Path) -> Iterator[ClientRun]:
-    """Yield the runs of the clients that need no model."""
+    """Yield the runs of the clients without a model."""
     script = Path(__file__).with_name("use_everything.mjs")
     for era in ERAS:
         yield ClientRun(client=f"typescript-{era}", session="everything", command=[node.node, script, era, server])

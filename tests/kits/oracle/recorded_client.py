@@ -1,4 +1,4 @@
-"""Records what the official Python client sends while it uses everything that the twin servers offer."""
+"""Records the messages of the official Python client while it uses the whole offer of the twin servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kits.oracle.recordings import name_request
 
 
 class RecordedStream:
-    """Either side of a client's connection. Keeps what the client sends, with names for requests of the server."""
+    """One side of a client's connection. It records sent messages, with names for requests of the server."""
 
     def __init__(self, stream: Any, lines: list[bytes], names: dict[str, Any]) -> None:
         self._stream = stream
@@ -64,7 +64,7 @@ class RecordedStream:
 
 
 async def record_client(mode: str) -> list[bytes]:
-    """Return what the client sends in this mode while it uses everything, in order."""
+    """Return all messages of the client in this mode, in order, while it uses everything."""
     lines: list[bytes] = []
     endpoint = Endpoint(make_registry(), IDENTITY)
 

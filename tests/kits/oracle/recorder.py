@@ -30,7 +30,7 @@ def record(folder: Path, command: Sequence[str]) -> int:
 
 
 def _copy(source: IO[bytes], sink: IO[bytes], log: IO[bytes], sender: bytes) -> None:
-    """Pass lines on. A line is recorded first, so what it causes is recorded after it."""
+    """Copy lines. Record a line first, so that its effects are recorded after it."""
     try:
         for line in source:
             log.write(sender + line)

@@ -1,4 +1,4 @@
-"""The recordings of clients: what each has sent in its sessions, without what is true only of one machine or moment."""
+"""The recorded messages of each client by session, without details of one machine or moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def name_request(method: str, known: Collection[str]) -> str:
 def read_log(log: bytes, places: Mapping[str, str]) -> list[Json]:
     """Return the client's messages of a log. Responses have the names of their requests, and states have numbers.
 
-    `places` has the names of places on this machine, and what stands for each of them.
+    `places` maps paths on this machine to placeholders.
     """
     names: dict[Any, str] = {}
     states: list[str] = []
@@ -53,7 +53,7 @@ def write_recording(name: str, sessions: Mapping[str, Sequence[Json]]) -> Path:
 
 
 def read_recording(client: str) -> list[list[bytes]]:
-    """Return the lines that a client has sent in each of its sessions."""
+    """Return the lines of a client for each of its sessions."""
     sessions: list[list[bytes]] = []
     for line in (FOLDER / f"{client}.jsonl").read_bytes().splitlines():
         if "session" in json.loads(line):
@@ -64,7 +64,7 @@ def read_recording(client: str) -> list[list[bytes]]:
 
 
 def list_recordings() -> set[str]:
-    """Return the clients that have a recording."""
+    """Return the clients with a recording."""
     return {path.stem for path in FOLDER.glob("*.jsonl")}
 
 
@@ -78,7 +78,7 @@ def _make_general(text: str, places: Mapping[str, str]) -> str:
 
 
 def _find_number(known: list[str], value: str) -> int:
-    """Return the number of a value, which is that of the next one if it is new."""
+    """Return the number of a value. A new value gets the next one."""
     if value not in known:
         known.append(value)
     return 1 + known.index(value)

@@ -1,7 +1,7 @@
 """A model that makes command-line clients call tools: `python -m tests.kits.oracle.scripted_model COMMAND...`.
 
 It listens at PORT while the command runs, for the APIs of Anthropic, Google and OpenAI. It responds to a request with
-the next call of CALLS, which follows from the number of results in the request, and finally with a text.
+the next call of CALLS, depending on the number of results in the request, and finally with a text.
 """
 
 from __future__ import annotations

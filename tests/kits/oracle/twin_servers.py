@@ -1,4 +1,4 @@
-"""Sends the same messages to the engine and to the oracle, and collects what each of them sends back."""
+"""Sends the same messages to the engine and to the oracle, and collects their responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATE = "requestState"
 
 
 class EngineTwin:
-    """A client's connection to the engine. It is the message stream that the engine writes to."""
+    """A client's connection to the engine, which writes to it as its message stream."""
 
     def __init__(self, endpoint: Endpoint, tasks: Any) -> None:
         self.server = endpoint
@@ -48,7 +48,7 @@ class EngineTwin:
             self._client.receive(message)
 
     def collect(self) -> list[Json]:
-        """Return what the engine has sent since the last time."""
+        """Return the engine's messages since the last time."""
         sent, self._sent = self._sent, []
         return sent
 
@@ -86,7 +86,7 @@ class OracleTwin:
             self._to_server.send_nowait(error)
 
     def collect(self) -> list[Json]:
-        """Return what the SDK's server has sent since the last time."""
+        """Return the messages of the SDK's server since the last time."""
         sent: list[Json] = []
         while True:
             try:
@@ -102,7 +102,7 @@ class OracleTwin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one line made each server send, by what it belongs to.
+    """The messages of each server in response to one line, in groups.
 
     `message` is None for a line that is no object. Before the line, there had been a handshake if `is_initialized`, and
     the requests in `in_flight` had no response. Over HTTP, `statuses` are those of the engine and the oracle.
@@ -122,7 +122,7 @@ class Outcome:
 
 
 class Correspondent:
-    """What a client knows of one server: the request states and the ids of requests that the server has made.
+    """A client's knowledge of one server: the request states, and the ids of the server's requests.
 
     Both differ between servers, so messages to compare have `<state>` and ids such as `roots/list#1` instead.
     """
@@ -144,7 +144,7 @@ class Correspondent:
         self._twin.deliver(line)
 
     def collect(self) -> dict[str, list[Json]]:
-        """Return what the server has sent, by what it belongs to. The order counts only within a group."""
+        """Return the server's messages in groups. Their order counts only within a group."""
         groups: defaultdict[str, list[Json]] = defaultdict(list)
         for message in self._twin.collect():
             params = message.get("params") or {}
@@ -160,7 +160,7 @@ class Correspondent:
         return dict(groups)
 
     def _normalize(self, message: Json, params: Json) -> Json:
-        """Replace what differs between servers. The text of an error is free."""
+        """Replace values that differ between servers. The text of an error is free."""
         if "error" in message:
             return {**message, "error": {key: value for key, value in message["error"].items() if key != "message"}}
         result = message.get("result")
@@ -213,7 +213,7 @@ class TwinServers:
         return Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
 
     def _note_request(self, outcome: Outcome) -> None:
-        """Remember what both servers know of the client's requests."""
+        """Remember the state of the client's requests, which is the same on both servers."""
         message = outcome.message or {}
         if "method" in message and "id" in message:
             self._in_flight.append(message["id"])
@@ -227,7 +227,7 @@ class TwinServers:
 
 @asynccontextmanager
 async def connect_twins() -> AsyncIterator[TwinServers]:
-    """Connect a client to an engine and an oracle of its own."""
+    """Connect a client to a new engine and a new oracle."""
     endpoint, oracle = Endpoint(make_registry(), IDENTITY), OracleTwin(OracleServer(make_registry(), IDENTITY))
     async with anyio.create_task_group() as group, own_tasks() as tasks:
         await group.start(endpoint.run)

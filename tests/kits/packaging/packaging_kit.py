@@ -1,4 +1,4 @@
-"""A project to hand on, the command in a process of its own, and the official client for what was made of it."""
+"""A project to package, the command in a separate process, and the official client for the package."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Done:
 
 
 def environment(**added: str) -> dict[str, str]:
-    """This process' environment without what would reach into another one."""
+    """Return this process' environment without variables that would affect another environment."""
     kept = {key: value for key, value in os.environ.items() if "COV" not in key and key != "PYTHONPATH"}
     return {**kept, **added}
 
@@ -119,7 +119,7 @@ def command() -> Any:
 
 
 def inside(folder: Path, *args: str | Path) -> Done:
-    """Run a command that starts no tools and sets no log in this process, in a folder."""
+    """Run a command in a folder, in this process. It must not start tools or configure a log."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -131,7 +131,7 @@ def inside(folder: Path, *args: str | Path) -> Done:
 
 
 def shelf(folder: Path) -> Path:
-    """A project with a module, a package and data beside its tools, and with files that are nobody's business."""
+    """Create a project with a module, a package and data next to its tools, and with private files."""
     files = {
         "mcp-bridge.yaml": SETTINGS,
         "tools.py": TOOLS,
@@ -177,7 +177,7 @@ def pip(*args: str | Path, python: str | Path = sys.executable, **env: str) -> s
 
 
 def pip_for_uv() -> dict[str, str]:
-    """Where packages come from on this machine, as uv is told: what pip's files and variables say."""
+    """Return pip's package sources, from its files and variables, as variables of uv."""
     done = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         env=environment(),
@@ -205,7 +205,7 @@ def without(config: pytest.Config, reason: str) -> None:
 
 
 def offline(errors: str) -> bool:
-    """Whether what an installer says means that nobody answered."""
+    """Whether the errors of an installer show that there is no network."""
     return any(words in errors for words in NO_NETWORK)
 
 
@@ -230,21 +230,21 @@ def site_packages(venv: Path) -> Path:
 
 
 def with_dependencies(venv: Path) -> None:
-    """Let an environment have what is installed here, pip and the bridge's dependencies, and not the bridge."""
+    """Give an environment the packages installed here, with pip and the dependencies, but without the bridge."""
     site_packages(venv).mkdir(parents=True, exist_ok=True)
     # .pth files in there, such as that of an editable installation, are not read from a folder named in one.
     (site_packages(venv) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
 
 
 def fresh_venv(folder: Path) -> Path:
-    """The Python of a new environment that has the bridge's dependencies, and not the bridge."""
+    """Create an environment with the bridge's dependencies but without the bridge, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=BUILD)
     with_dependencies(folder)
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 async def asked(command: str, args: list[str], env: Mapping[str, str], tool: str, arguments: dict[str, Any]) -> str:
-    """The text that a tool of a server answers to the official client."""
+    """Call a tool of a server by the official client, and return the text of the result."""
     server = StdioServerParameters(command=command, args=args, env=dict(env), cwd="/")
     async with Client(stdio_client(server)) as client:
         result = await client.call_tool(tool, arguments)

@@ -1,6 +1,6 @@
-"""Every way to a tool, and every policy and setting on a tool: the two tables of the matrix in test_every_way.py.
+"""Every way to call a tool, and every policy and setting of a tool: the two tables of the matrix in test_every_way.py.
 
-One bridge has a tool for each case, so a way makes the calls of all cases at once. A tool writes a line when it runs.
+One bridge has a tool for each case, so a way makes the calls of all cases together. A tool writes a line when it runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRAIL = "trail/audit.sqlite3"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One policy or setting: the settings of its tool, and the arguments with which the tool then runs.
+    """One policy or setting: the settings of its tool, and the arguments of each run.
 
     `source` and `limits` are parts of the settings of the source and of `limits.tools`.
     """
@@ -232,7 +232,7 @@ def write_python(folder: Path) -> Json:
 
 
 def write_plan(folder: Path, *, is_subagent: bool = False) -> Json:
-    """Write the modules of a plan with an agent that makes all calls, or that starts a subagent for them."""
+    """Write the modules of a plan. Its agent makes all calls, or starts a subagent for them."""
     key = folder.name.replace("-", "_")
     (folder / f"cases_{key}.py").write_text(MODULE)
     (folder / f"delegate_{key}.py").write_text(HEADS["native"] + DELEGATE)
@@ -252,7 +252,7 @@ def write_plan(folder: Path, *, is_subagent: bool = False) -> Json:
 
 
 def write_xaibo(folder: Path) -> Json:
-    """Write an agent of Xaibo that makes the calls in its message."""
+    """Write an agent of Xaibo with the calls in its message."""
     parts = f"parts_{folder.name.replace('-', '_')}"
     (folder / f"{parts}.py").write_text(PROVIDER)
     (folder / "helper.yaml").write_text(XAIBO_AGENT.replace("PARTS", parts))
@@ -279,7 +279,7 @@ def write_settings(folder: Path, source: Json, **more: Any) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way to a tool: the source that has it, how the calls are made, and the modules that start these calls."""
+    """A way to a tool: its source, how to make the calls, and the modules that start these calls."""
 
     write: Callable[[Path], Json]
     make_calls: Callable[[Path, Any], Awaitable[None]]
@@ -442,7 +442,7 @@ WAYS: dict[str, Way] = {
 
 
 async def follow_way(folder: Path, way: Way) -> dict[str, list[tuple[str, str]]]:
-    """Make the calls of all cases in one way. Return the arguments with which each tool has run."""
+    """Make the calls of all cases in one way. Return the arguments of each tool's runs."""
     settings = write_settings(folder, way.write(folder), **way.settings)
     bridge = build_bridge(folder, settings.pop("source"), *settings.pop("policy"), **settings)
     await way.make_calls(folder, bridge)

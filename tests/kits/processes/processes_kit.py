@@ -1,4 +1,4 @@
-"""What the tests of processes share: a server over the tools that start some, and who is left of them."""
+"""The shared parts of the tests of processes: a server with tools that start some, and a search for them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHORT = {"timeout": "10m", "drain": "2s"}
 
 
 def a_token() -> str:
-    """A word that no other process has in its command line."""
+    """Return a unique word for the command line of a process."""
     return f"left-{os.urandom(6).hex()}"
 
 
 def carrying(token: str) -> list[int]:
-    """The processes that have a token in their command line, and have not ended."""
+    """Return the running processes with a token in their command line."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -42,7 +42,7 @@ def is_gone(token: str) -> None:
 
 @contextlib.contextmanager
 def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
-    """A server over the tools that start processes."""
+    """Yield a server with tools that start processes."""
     given = {"limits": SHORT, **settings}
     with run_server(way, folder, TOOLS, given, options=options) as server:
         yield server
@@ -54,11 +54,11 @@ def trio_of(server: Any) -> tuple[int, int, int]:
 
 
 def command(*options: str) -> list[str]:
-    """Serve what is in the folder."""
+    """Return the command of a server in its working directory."""
     return [sys.executable, "-m", "mcp_bridge", "serve", *options]
 
 
 def started(folder: Path, *options: str, **how: Any) -> subprocess.Popen[bytes]:
-    """A server whose three ways out are ours."""
+    """Start a server with pipes for its three standard streams."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command(*options), cwd=folder, **{**pipes, **how})

@@ -1,4 +1,4 @@
-"""Tools that start processes in every way, and say so; each process carries its token in its command line."""
+"""Tools for every way to start a process. They report it. Each process has a token in its command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITH_A_CHILD = (
 
 
 def command(token: str, code: str = LONG) -> list[str]:
-    """A process that never ends."""
+    """Return the command of a process without an end."""
     return [sys.executable, "-S", "-c", code, token]
 
 

@@ -1,4 +1,4 @@
-"""A real HTTP server for the whole run, which serves one bridge after the other: starting it costs more than a test."""
+"""A real HTTP server for the whole run. It serves one bridge after the other, because its start is slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_bridge._transports.http.server import format_address, listen
 
 @dataclass
 class Hosting:
-    """A socket on loopback with uvicorn behind it, in a thread of its own, and `app` behind that."""
+    """A socket on loopback with uvicorn behind it in a separate thread. Behind uvicorn is `app`."""
 
     portal: BlockingPortal
     base: str
@@ -43,7 +43,7 @@ class Hosting:
 
     @contextlib.contextmanager
     def serving_app(self, app: BridgeApp, outer: Any = None) -> Iterator[str]:
-        """The base URL, with this app behind it for the length of the block, inside `outer` if that is given."""
+        """Serve this app, or `outer` around it, until the block ends, and yield the base URL."""
         with self.portal.wrap_async_context_manager(app.lifespan()):
             self.app = outer or app
             yield self.base
@@ -51,7 +51,7 @@ class Hosting:
 
 @contextlib.contextmanager
 def hosting() -> Iterator[Hosting]:
-    """An HTTP server that serves nothing yet."""
+    """Yield an HTTP server without an app."""
     bound = listen("127.0.0.1", 0, token=None)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with start_blocking_portal() as portal:

@@ -1,6 +1,6 @@
-"""What a client spawns as a server over stdio: it hands its streams to `protocol_prefork`, which forks a server there.
+"""The stdio server process for clients: it hands its streams to `protocol_prefork`, which forks a server there.
 
-It ends as that server ends, and passes signals on. It imports little, because every connection starts it.
+It ends when that server ends, and passes signals on. It imports little, because every connection starts it.
 """
 
 import os
@@ -13,7 +13,7 @@ PID = 16
 
 
 def launch(address: str, options: str) -> int:
-    """Be a server, as far as whoever started this process can tell; the exit code."""
+    """Act as a server for the parent process, and return the exit code."""
     with socket.socket(socket.AF_UNIX) as parent:
         parent.connect(address)
         socket.send_fds(parent, [options.encode()], [0, 1, 2])

@@ -1,4 +1,4 @@
-"""The manifest of what the protocol requires of a server, and how a test says what it proves."""
+"""The manifest of the protocol's requirements for a server, and the marks of tests that prove them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT_OUT = "left_out"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement: where the specification has it (revision/page#section), and what it asks, in one line."""
+    """One requirement: its place in the specification (revision/page#section), and its text in one line."""
 
     id: str
     spec: tuple[str, ...]
@@ -31,7 +31,7 @@ class Requirement:
 
     @property
     def eras(self) -> frozenset[str]:
-        """The eras in which it holds: those of its revisions."""
+        """The eras of its revisions."""
         return frozenset(ERAS[address.split("/")[0]] for address in self.spec)
 
 
@@ -47,13 +47,13 @@ def requirements() -> dict[str, Requirement]:
 
 
 def proves(*ids: str) -> pytest.MarkDecorator:
-    """Say which requirements a test proves, by their ids in the manifest."""
+    """Mark a test with the ids of the requirements that it proves."""
     return pytest.mark.proves(*ids)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A test, a requirement that it names, and one way that it runs in."""
+    """A test, one of its requirements, and one of its ways."""
 
     requirement: str
     test: str
@@ -66,7 +66,7 @@ class Proof:
 
 
 def proofs() -> Iterator[Proof]:
-    """What the tests of tests/specification prove; read from their marks, so whatever is selected to run."""
+    """Yield the proofs of tests/specification. It reads the marks, so it does not matter which tests are selected."""
     for file in sorted((ROOT / "tests" / "specification").glob("test_*.py")):
         module = import_module(f"tests.specification.{file.stem}")
         for name, function in vars(module).items():
@@ -78,7 +78,7 @@ def proofs() -> Iterator[Proof]:
 
 
 def _ways(marks: list[pytest.Mark]) -> list[Way]:
-    """The ways that `over(...)` names; those of the fixture `way` without it."""
+    """Return the ways of `over(...)`, or without it those of the fixture `way`."""
     for mark in marks:
         if mark.name == "parametrize" and mark.args[0] == "way":
             return list(mark.args[1])

@@ -31,7 +31,7 @@ def several() -> list[Any]:
 
 @resource("test://crash", registry=OFFERED)
 def crash_resource() -> str:
-    """Fails in a way that nobody expected."""
+    """Fails unexpectedly."""
     raise RuntimeError(f"the password is {SECRET}")
 
 
@@ -43,7 +43,7 @@ def watched(ctx: CallContext) -> str:
 
 @resource("test://people/{name}/notes/{number}", registry=OFFERED, completions={"name": ["ann", "anna", "bob"]})
 def note(name: str, number: int) -> str:
-    """A note of somebody."""
+    """A note."""
     return f"note {number} of {name}"
 
 
@@ -91,11 +91,11 @@ def gallery() -> list[Any]:
 
 @prompt(registry=OFFERED)
 def crash_prompt() -> str:
-    """Fails in a way that nobody expected."""
+    """Fails unexpectedly."""
     raise RuntimeError(f"the password is {SECRET}")
 
 
 @prompt(registry=OFFERED)
 def odd_prompt() -> list[Any]:
-    """Answers with what is not what it says."""
+    """Returns content that does not match its type."""
     return [Message("good"), Image("not bytes", "image/png"), {"a": float("nan")}]  # type: ignore[arg-type]

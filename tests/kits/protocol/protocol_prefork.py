@@ -1,7 +1,7 @@
-"""Server processes for stdio that start in milliseconds: this one has imported everything and forks them.
+"""Stdio server processes with a start of milliseconds: this process has all imports done, and forks them.
 
-`protocol_launch` is what a client spawns; it hands its standard streams over on a Unix socket. From outside the two
-are any stdio server.
+A client starts `protocol_launch`, which hands over its standard streams on a Unix socket. For the client, both together
+are an ordinary stdio server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools, prompts and resources of the protocol tests that ask the client something, or tell it of what they do."""
+"""Tools, prompts and resources of the protocol tests with questions or notifications to the client."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def ask_twice(ctx: CallContext) -> str:
 
 @tool(registry=OFFERED)
 async def ask_between(name: str, ctx: CallContext) -> str:
-    """Tells what it does before and after it asks, and runs until it is let go."""
+    """Sends progress and log messages before and after a question, and waits to be released."""
     await ctx.report_progress(1)
     await ctx.log("error", "before")
     await ctx.ask("What is your name?", NAME, key="name")
@@ -80,14 +80,14 @@ async def ask_roots(ctx: CallContext) -> list[str]:
 
 @tool(registry=OFFERED)
 async def ask_all(ctx: CallContext) -> str:
-    """Asks several things at once."""
+    """Asks several questions in one round."""
     answers = await ctx.put({"name": Form("What is your name?", NAME), "model": Sampling("Hi"), "roots": Roots()})
     return f"{answers['name'].content['name']}, {answers['model'].text}, {len(answers['roots'])}"
 
 
 @tool(registry=OFFERED)
 def needs_name(ctx: CallContext) -> Any:
-    """Ends, and is called again with what it needs."""
+    """Returns the required input, and is called again with it."""
     if "name" not in ctx.answers:
         return NeedsInput({"name": Form("What is your name?", NAME)}, state={"step": 1})
     return f"{ctx.answers['name'].content['name']} at step {ctx.state['step']}"

@@ -23,7 +23,7 @@ NAME = "protocol-tests"
 
 
 def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identity: Any) -> Bridge:
-    """A bridge of its own for one server; `identity` are fields of its `Identity`, `state` of its `State`.
+    """Return a bridge for one server. `identity` are fields of its `Identity`, `state` of its `State`.
 
     `drain` is in seconds.
     """
@@ -41,7 +41,7 @@ def over_stdio(backend: str = "asyncio", **options: Any) -> None:
 
 
 def warm_up() -> None:
-    """Import, by using it once, what a server would import later; no thread is left behind."""
+    """Import everything a server would import later by using it once. No thread remains."""
     import mcp_bridge._transports.stdio  # noqa: F401
     from mcp_bridge.testing import connect
 

@@ -1,4 +1,4 @@
-"""The tools of the protocol tests. They are made once; what a server remembers is its own, see `Memory`."""
+"""The tools of the protocol tests. They exist once. `Memory` has the state of each server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ META = {"com.example/label": {"kept": [1, 2]}}
 
 @dataclass
 class Guest:
-    """A person in a result."""
+    """A named guest with an age."""
 
     name: str
     age: int
@@ -52,7 +52,7 @@ class Guest:
 
 @dataclass
 class Memory:
-    """What one server remembers: what has begun, may end or was cancelled, by name, and how often things ran."""
+    """The state of one server: started, released and cancelled calls by name, and the number of runs."""
 
     runs: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
@@ -68,13 +68,13 @@ MEMORIES: WeakKeyDictionary[ToolRegistry, Memory] = WeakKeyDictionary()
 
 
 def registry_of(ctx: CallContext) -> ToolRegistry:
-    """The registry of the server that serves this call."""
+    """Return the registry of the call's server."""
     assert isinstance(ctx.caller, ToolRegistry)
     return ctx.caller
 
 
 def memory_of(ctx: CallContext) -> Memory:
-    """What the server that serves this call remembers."""
+    """Return the memory of the call's server."""
     return MEMORIES.setdefault(registry_of(ctx), Memory())
 
 
@@ -86,7 +86,7 @@ def echo(text: str) -> str:
 
 @tool(registry=OFFERED)
 def person(name: str, age: int) -> Guest:
-    """Somebody of this name and age."""
+    """Return a guest with this name and age."""
     return Guest(name, age)
 
 
@@ -117,37 +117,37 @@ def blocks() -> list[Content]:
 
 @tool(registry=OFFERED)
 def refuse(reason: str) -> str:
-    """Fails, and says why."""
+    """Fails with a reason."""
     raise ToolError(reason, code="refused")
 
 
 @tool(registry=OFFERED)
 def crash() -> str:
-    """Fails in a way that nobody expected."""
+    """Fails unexpectedly."""
     raise RuntimeError(f"the password is {SECRET}")
 
 
 @tool("liar", input_schema=NO_ARGUMENTS, output_schema={"type": "object", "required": ["truth"]}, registry=OFFERED)
 def liar(data: Any) -> Any:
-    """Promises what it does not keep."""
+    """Returns a value that breaks its output schema."""
     return {"lie": True}
 
 
 @tool("odd", input_schema=NO_ARGUMENTS, registry=OFFERED)
 def odd(data: Any) -> Any:
-    """Answers with what JSON and Unicode do not have."""
+    """Returns values that JSON or Unicode do not have."""
     return [float("nan"), "\ud800", b"\xff", {1: {2}}]
 
 
 @tool("bad_block", input_schema=NO_ARGUMENTS, registry=OFFERED)
 def bad_block(data: Any) -> Any:
-    """One good block and one that is not what it says."""
+    """Returns one good block, and one with content of the wrong type."""
     return [Text("good"), Image("not bytes", "image/png")]  # type: ignore[arg-type]
 
 
 @tool(registry=OFFERED)
 def noise() -> str:
-    """Makes all the noise it can, and says what it reads."""
+    """Writes to standard output in every way, and returns its standard input."""
     print("noise: print ünï")
     os.write(1, "noise: descriptor ünï\n".encode())
     subprocess.run(["/bin/echo", "noise: child ünï"], check=True)
@@ -156,7 +156,7 @@ def noise() -> str:
 
 @tool("vendor", input_schema=NO_ARGUMENTS, registry=OFFERED)
 def vendor(data: Any) -> ToolResult:
-    """Has fields of its own in every place there is."""
+    """Has vendor fields in every possible place."""
     return ToolResult(content=[Text("text", meta=META)], meta=META)
 
 
@@ -170,7 +170,7 @@ async def hold(name: str, ctx: CallContext) -> str:
 
 
 async def until_let_go(name: str, ctx: CallContext) -> str:
-    """Run until `let_go`; remember that it has begun, and whether it was done or cancelled."""
+    """Run until `let_go`. Record the start, and the end or the cancellation."""
     memory = memory_of(ctx)
     memory.event("begun", name).set()
     try:
@@ -248,7 +248,7 @@ async def keep(ctx: CallContext) -> str:
 
 @tool(registry=OFFERED)
 async def use_kept(ctx: CallContext) -> str:
-    """Reports for the call that has ended."""
+    """Sends messages for the call that has ended."""
     (kept,) = memory_of(ctx).kept
     await kept.report_progress(2)
     await kept.log("emergency", "too late")

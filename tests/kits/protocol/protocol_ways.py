@@ -43,7 +43,7 @@ TRANSPORTS = ("memory", "stdio", "http", "sse")
 
 
 def ways(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> list[Way]:
-    """These transports in one era or both; on trio as well with `both_loops`, where a transport runs there."""
+    """Return these transports in one era or both. `both_loops` adds trio for transports that run on it."""
     return [
         Way(transport, era, backend)
         for transport in transports
@@ -55,10 +55,10 @@ def ways(*transports: str, stateless: bool | None = None, both_loops: bool = Fal
 
 
 def over(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> pytest.MarkDecorator:
-    """Run a test over these transports; without this mark it runs in memory, in both eras.
+    """Run a test over these transports. Without this mark it runs in memory, in both eras.
 
-    Name a transport where the code under test differs by it. `TRANSPORTS` are for the few tests that show that each
-    transport carries everything.
+    Name a transport if the code under test depends on it. `TRANSPORTS` are for the few tests that all transports carry
+    everything.
     """
     return pytest.mark.parametrize("way", ways(*transports, stateless=stateless, both_loops=both_loops), ids=str)
 
@@ -70,9 +70,9 @@ HANDSHAKE_ONLY = over("memory", stateless=False)
 
 @dataclass
 class Connected:
-    """A running server, and connections to it: raw ones, and those of the official client.
+    """A running server with raw and official clients.
 
-    Over stdio each connection has a server process of its own; otherwise all of them share one server.
+    Over stdio each connection has a separate server process. Otherwise all share one server.
     """
 
     way: Way
@@ -124,7 +124,7 @@ class Connected:
         return Client(sse_client(f"{self.base}/sse"), **options)
 
     def command(self) -> list[str]:
-        """The command that starts a server over stdio."""
+        """The command of a server over stdio."""
         options = {"backend": self.way.backend, **self.options}
         return [sys.executable, "-I", "-S", protocol_launch.__file__, self.prefork, json.dumps(options)]
 
@@ -133,7 +133,7 @@ class Connected:
 async def serving(
     way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
-    """A server that can be connected to in this way, for the length of the block."""
+    """Yield a server with connections in this way, until the block ends."""
     connected = Connected(way, prefork, options)
     if way.transport == "stdio":
         yield connected

@@ -1,4 +1,4 @@
-"""What the tests of questions share: raw rounds of the stateless era over real bytes, and what they come to."""
+"""The shared parts of the tests of questions: raw rounds of the stateless era over real bytes, and their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get_text(result: Any) -> str:
 
 
 def get_code(result: Any) -> str | None:
-    """The stable code of a failed result, of the official client or raw; None for one that succeeded."""
+    """Return the stable code of a failed result, from the official client or raw, or None for a success."""
     raw = result if isinstance(result, Mapping) else result.model_dump(by_alias=True)
     return raw["_meta"]["mcp-bridge/code"] if raw.get("isError") else None
 
@@ -45,12 +45,12 @@ def accept(**content: Any) -> Json:
 
 
 def make_sampling_result(text: str) -> Json:
-    """A raw answer: what a model said."""
+    """Return the raw answer of a model."""
     return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m-1"}
 
 
 def make_bridge(registry: ToolRegistry, *, name: str = "tests", **state: Any) -> Bridge:
-    """A bridge whose questions wait as `state` says."""
+    """Return a bridge with these settings of `state` for its questions."""
     return Bridge(registry, identity=Identity(name=name), state=State(**state))
 
 
@@ -73,7 +73,7 @@ async def serve_client(
 
 
 async def wait_for_event(event: anyio.Event) -> None:
-    """Wait for what must happen, but not for ever."""
+    """Wait for an event that must happen, with a timeout."""
     with anyio.fail_after(TIMEOUT):
         await event.wait()
 
@@ -85,5 +85,5 @@ def is_idle(bridge: Bridge) -> bool:
 
 
 def list_names(questions: Mapping[str, Any]) -> Sequence[str]:
-    """The names of the questions that were asked, sorted."""
+    """Return the sorted names of the questions."""
     return sorted(questions)

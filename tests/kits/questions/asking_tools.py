@@ -1,4 +1,4 @@
-"""A tool that ends with what it needs, over and over."""
+"""A tool that asks for further input several times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHO = Form("Who?", NAME_SCHEMA)
 
 
 def collecting(registry: ToolRegistry, seen: list[Any]) -> None:
-    """A tool that asks the same thing three times over and keeps all answers; `seen` has what each run was given."""
+    """Register a tool that asks a question three times and collects the answers; `seen` has the input of each run."""
 
     @tool(registry=registry)
     def collect(ctx: CallContext) -> Any:

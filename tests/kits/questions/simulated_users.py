@@ -1,4 +1,4 @@
-"""What answers questions at the official client: a simulated user, a simulated model, and a list of roots."""
+"""The answering side of the official client: a simulated user, a simulated model, and a list of roots."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import mcp_types as types
 
 
 class SimulatedUser:
-    """A user who gives these answers in turn, and repeats the last one. `questions` are all that were asked.
+    """A user with these answers in turn, the last one repeatedly. `questions` are all questions.
 
-    An answer is the content of a form, the name of an action, or a whole result; or a function of the question.
+    An answer is the content of a form, the name of an action, a whole result, or a function of the question.
     """
 
     def __init__(self, *answers: Any) -> None:
@@ -29,7 +29,7 @@ class SimulatedUser:
 
 
 class Model:
-    """A model that returns this text. `questions` are all requests."""
+    """A model with a constant text. `questions` are all requests."""
 
     def __init__(self, text: str = "Paris", **fields: Any) -> None:
         self._message = {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m-1", **fields}

@@ -1,4 +1,4 @@
-"""What the tests of tasks share: a bridge on each engine, and a client that creates tasks and fetches them."""
+"""The shared parts of the tests of tasks: a bridge on each engine, and a client that creates and fetches tasks."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
-    """A bridge whose calls may continue as tasks."""
+    """Return a bridge with tasks."""
     return make_bridge(registry, tasks=options._replace(url=_urls[-1]))
 
 
 async def create(client: StdioClient, name: str, **arguments: Any) -> str:
-    """Call a tool whose calls are tasks; the handle."""
+    """Call a tool that creates a task, and return the task's id."""
     result = (await client.request("tools/call", {"name": name, "arguments": arguments}))["result"]
     assert result["resultType"] == "task", result
     return str(result["taskId"])

@@ -1,4 +1,4 @@
-"""Servers and workers as real processes that share a Redis, and a client that asks any of them."""
+"""Servers and workers as real processes with a shared Redis, and a client for each of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FINAL = ("completed", "failed", "cancelled")
 
 
 class Node:
-    """A process of mcp-bridge. `stderr` is what it has written to stderr."""
+    """A process of mcp-bridge. `stderr` is all its output on stderr."""
 
     def __init__(self, folder: Path, *words: str) -> None:
         command = [sys.executable, "-m", "mcp_bridge", *words]
@@ -89,7 +89,7 @@ class Server(Node):
         return result
 
     def create(self, name: str, /, **arguments: Any) -> str:
-        """Call a tool whose calls are tasks; the handle."""
+        """Call a tool that creates a task, and return the task's id."""
         result = self.call(name, **arguments)
         assert result["resultType"] == "task", result
         return str(result["taskId"])
@@ -112,7 +112,7 @@ class Server(Node):
 
 
 class Cluster:
-    """The processes that serve one settings file, and end with the block. Without a Redis there are no tasks."""
+    """The server and worker processes of one settings file, until the block ends. Tasks need a Redis."""
 
     def __init__(self, folder: Path, redis: str, tools: str, **settings: Any) -> None:
         self.folder = folder

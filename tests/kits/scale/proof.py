@@ -1,8 +1,8 @@
-"""Calls and tasks on two servers, two workers and a Redis, all of which are killed at random meanwhile.
+"""Calls and tasks on two servers, two workers and a Redis, with random kills of all of them.
 
     python -m tests.kits.scale.proof [--calls 10000] [--tasks 1000] [--short]
 
-Nothing that was acknowledged is lost, and what ran twice says so. Needs Linux and redis-server.
+No acknowledged call or task is lost, and a repeated one is marked as such. Needs Linux and redis-server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PAUSE = (0.1, 0.8)
 
 
 class Fleet:
-    """Two servers and two workers, whichever processes these are at the time."""
+    """Two servers and two workers, replaced after each kill."""
 
     def __init__(self, cluster: Cluster, redis: RedisServer) -> None:
         self._cluster, self._redis = cluster, redis
@@ -145,7 +145,7 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
 
 
 def check_throughput(cluster: Cluster, server: Server, count: int, least: float) -> str:
-    """Compare the time of two workers with that of one, which must be at least so many times as long."""
+    """Compare the time of two workers with that of one, which must be at least `least` times as long."""
 
     def measure(rounds: int = 3) -> float:
         """The time of the fastest round: other processes on the machine can only slow one down."""
@@ -169,7 +169,7 @@ def check_throughput(cluster: Cluster, server: Server, count: int, least: float)
 
 
 def check_changes(cluster: Cluster, servers: list[Server]) -> str:
-    """Change the file of the tools: clients of both servers hear of it."""
+    """Change the file of the tools, and check that clients of both servers receive a notification."""
     with ThreadPoolExecutor() as pool:
         ready = threading.Barrier(len(servers) + 1)
         heard = [pool.submit(wait_for_change, server, ready) for server in servers]
@@ -196,14 +196,14 @@ def wait_for_change(server: Server, ready: threading.Barrier) -> None:
 
 
 def run_all(work: Callable[[int], None], count: int) -> None:
-    """Do the work for each number, with a few clients at once."""
+    """Do the work for each number, by a few concurrent clients."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         for done in [pool.submit(work, number) for number in range(count)]:
             done.result()
 
 
 def main() -> None:
-    """Run all checks. Exits with 1 and a traceback at the first that fails."""
+    """Run all checks. Exits with 1 and a traceback at the first failure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--tasks", type=int, default=1_000)

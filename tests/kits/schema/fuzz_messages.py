@@ -1,4 +1,4 @@
-"""What clients send, made from the schemas of mcp_bridge/_server/schemas: messages that fit, and almost fit."""
+"""Client messages generated from the schemas of mcp_bridge/_server/schemas: valid and almost valid ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_schemas(version: str) -> Json:
 
 
 def list_messages(group: str) -> list[tuple[str, str]]:
-    """Each method that a revision has in a group, `params` or `results`, with the version."""
+    """Return each method of a group (`params` or `results`) and a revision, with the version."""
     return [(method, version) for version in VERSIONS for method in read_schemas(version)[group]]
 
 
@@ -50,7 +50,7 @@ def _defined(name: str, version: str) -> st.SearchStrategy[Any]:
 
 
 def _fitting(schema: Json, version: str) -> st.SearchStrategy[Any]:
-    """Data that fits a schema by construction."""
+    """Generate data that matches a schema by construction."""
     if "$ref" in schema:
         return _defined(schema["$ref"].rsplit("/", 1)[-1], version)
     if "anyOf" in schema:
@@ -84,13 +84,13 @@ def _of_type(name: str, schema: Json, version: str) -> st.SearchStrategy[Any]:
 
 
 def _join(others: Json, known: Json, optional: Json) -> Json:
-    """Unknown keys beside the known ones."""
+    """Add unknown keys to the known ones."""
     return {**{key: value for key, value in others.items() if key not in optional}, **known}
 
 
 @st.composite
 def _almost(draw: st.DrawFn, fitting: st.SearchStrategy[Any]) -> Any:
-    """Data that fits, with up to two values replaced or removed."""
+    """Generate valid data with up to two values replaced or removed."""
     data = copy.deepcopy(draw(fitting))
     for _ in range(draw(st.integers(0, 2))):
         places = [*_list_places(data)]

@@ -1,4 +1,4 @@
-"""Schemas and data for fuzzing: sound schemas over all keywords, data that fits by construction, hostile schemas."""
+"""Schemas and data for fuzzing: sound schemas with all keywords, matching data, and hostile schemas."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN
 
 
 def whole(body: dict[str, Any], one: Any, other: Any) -> dict[str, Any]:
-    """A schema whose references lead somewhere."""
+    """Return a schema with valid references."""
     return {**body, "$defs": {"n": one, "m": {"allOf": [other], "$anchor": "n"}}}
 
 
@@ -79,7 +79,7 @@ SOUND = st.builds(whole, sound(PARTS), PLAIN, PARTS)
 
 
 def fitted(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
-    """A schema and data that fits it, made around smaller ones."""
+    """Generate a schema and matching data from smaller ones."""
     lists = st.lists(inner, max_size=3).map(
         lambda pairs: (
             {

@@ -1,4 +1,4 @@
-"""Schemas that multiply the work of a careless walk: loops, references that double, deep, wide and broken ones."""
+"""Schemas that are expensive for a careless walk: loops, references that double, deep, wide and broken ones."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def _ref(name: str = "") -> Schema:
 
 
 def _refer_to(definitions: Schema, name: str) -> Schema:
-    """A schema that refers to a definition at its root and in a property."""
+    """Return a schema with a reference to a definition at its root and in a property."""
     return {"type": "object", **_ref(name), "properties": {"a": _ref(name)}, "required": ["a"], "$defs": definitions}

@@ -1,4 +1,4 @@
-"""Types and functions that the tests of this room share."""
+"""Types and functions for the tests of schemas."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TOOLS = Path(__file__).with_name("shared_tools.py")
 
 @contextlib.contextmanager
 def sharing(folder: Path, **settings: Any) -> Iterator[Any]:
-    """Settings for a shared server, and a function that starts clients of it. All servers are ended at the end."""
+    """Yield the settings of a shared server, and a function that starts its clients. End all servers at the end."""
     (folder / "own_tools.py").write_text(TOOLS.read_text("utf-8"), "utf-8")
     file = folder / "shelf.json"
     file.write_text(json.dumps({"sources": [{"type": "python", "path": "own_tools.py"}], **settings}))
@@ -56,7 +56,7 @@ def sharing(folder: Path, **settings: Any) -> Iterator[Any]:
 
 
 def find_servers(folder: Path) -> list[int]:
-    """Return the processes that serve files of a folder, without their supervisors."""
+    """Return the processes with files of a folder, without their supervisors."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -69,7 +69,7 @@ def find_servers(folder: Path) -> list[int]:
 
 
 def end_servers(folder: Path) -> None:
-    """Kill what is left."""
+    """Kill the remaining servers."""
     while pids := find_servers(folder):
         for pid in pids:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Ways to end a server, and streams whose very last bytes are seen."""
+"""Ways to end a server, and streams that are read to the last byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def serving(way: Way, folder: Path, drain: float = LONG, **options: Any) -> cont
 
 
 def begin(server: Any, tool: str, name: str) -> Future[Json]:
-    """A call that is in flight."""
+    """Start a call, and wait until it runs."""
     waiting: Future[Json] = server.send_call(tool, name=name)
     server.wait_for_stderr(f"begun {name}")
     return waiting
@@ -64,7 +64,7 @@ def refused(server: Any) -> bool:
 
 
 def eventually(true: Callable[[], bool], within: float = TIMEOUT) -> None:
-    """Wait for something that is not told."""
+    """Wait for a condition without a notification."""
     until = time.monotonic() + within
     while not true():
         assert time.monotonic() < until, "it never came true"
@@ -72,7 +72,7 @@ def eventually(true: Callable[[], bool], within: float = TIMEOUT) -> None:
 
 
 def go(server: ServerProcess) -> None:
-    """Let the tools that wait go on."""
+    """Release the waiting tools."""
     (server.folder / "go").touch()
 
 
@@ -91,13 +91,13 @@ def code_of(answer: Future[Json]) -> int:
 
 
 def ends_well(server: Any) -> None:
-    """Wait for the end: code 0, and nothing on stderr that would worry anybody."""
+    """Wait for the end: code 0, and no errors on stderr."""
     assert server.wait() == 0, server.stderr
     assert not [fault for fault in FAULTS if fault in server.stderr], server.stderr
 
 
 class Streamed:
-    """An HTTP stream that is read as it comes; `over` is set at its end, and `whole` says whether that was proper."""
+    """An HTTP response stream. `over` is set at its end, and `whole` says whether the end was proper."""
 
     def __init__(self, server: Any, method: str, path: str, **options: Any) -> None:
         self.text = ""
@@ -140,13 +140,13 @@ class Streamed:
 
     @property
     def messages(self) -> list[Json]:
-        """What has come on it."""
+        """The received messages."""
         lines = [line.removeprefix("data: ") for line in self.text.splitlines() if line.startswith("data: {")]
         return [json.loads(line) for line in lines]
 
 
 class Sse:
-    """A client of the legacy transport that has shaken hands."""
+    """A client of the legacy transport after the handshake."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
@@ -163,7 +163,7 @@ class Sse:
         assert self._server.http.post(self._path, json=message).status_code == 202
 
     def begin(self, number: int, tool: str) -> None:
-        """A call that is in flight; it is named by its number."""
+        """Start a numbered call, and wait until it runs."""
         params = {"name": tool, "arguments": {"name": f"number {number}"}}
         self.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
         self._server.wait_for_stderr(f"begun number {number}")
@@ -186,7 +186,7 @@ def standing(server: Any) -> Streamed:
 
 
 def children(number: int) -> Iterator[int]:
-    """The processes that a process has begun."""
+    """Yield the child processes of a process."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Tools that are in flight when the end comes; those that wait go on once there is a file named `go`."""
+"""Tools in flight at the end of a server. The waiting ones continue once there is a file named `go`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GO = Path("go")
 
 
 def say(words: str) -> None:
-    """Tell the test."""
+    """Print a line on stderr for the test."""
     print(words, file=sys.stderr, flush=True)
 
 
@@ -81,7 +81,7 @@ async def loop_for_ever(name: str) -> None:
 
 @tool
 async def stubborn(name: str) -> None:
-    """Refuse to be cancelled."""
+    """Ignore cancellation."""
     say(f"begun {name}")
     with anyio.CancelScope(shield=True):
         await anyio.sleep_forever()
@@ -98,7 +98,7 @@ async def ignores_cancellation(name: str) -> None:
 
 @tool
 async def asks(name: str, ctx: CallContext) -> str:
-    """Ask a person."""
+    """Ask the user."""
     try:
         answer = await ctx.ask("Well?", {"type": "object", "properties": {"well": {"type": "string"}}})
         return f"done {name} {answer}"

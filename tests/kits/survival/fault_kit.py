@@ -1,4 +1,4 @@
-"""A server that several faults are done to, one after another: started again where one of them ended it."""
+"""A server for several faults in turn, restarted if one of them ended it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Shared:
         return self._running[way][1]
 
     def drop(self, way: Way) -> None:
-        """End the server: what was done to it would spoil the next test."""
+        """End the server, because its state would affect the next test."""
         self._running.pop(way)[0].close()
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Shared:
 
 @contextlib.contextmanager
 def unharmed(server: ServerProcess) -> Iterator[None]:
-    """Have a neighbour in flight for the length of the block, and see that the server goes on as before."""
+    """Hold another call in flight during the block, and check that the server still works."""
     with server.keep_call_in_flight():
         yield
     still_serves(server)
@@ -56,6 +56,6 @@ def still_serves(server: ServerProcess) -> None:
 
 
 def refused(result: Json) -> str:
-    """The text of a result that is an error."""
+    """Return the text of an error result."""
     assert result.get("isError"), result
     return str(result["content"][0]["text"])

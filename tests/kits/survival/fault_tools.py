@@ -1,6 +1,6 @@
-"""Tools that misbehave: one for each kind of fault, whose `kind` names the one that is meant.
+"""Misbehaving tools: one for each kind of fault. The argument `kind` names the variant.
 
-The tables are functions, because a source takes what stands in a module for what it offers.
+The tables are functions, because a source would publish other objects in the module.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Endless(Exception):
 
 
 def raised() -> dict[str, Callable[[], BaseException]]:
-    """What a tool may raise."""
+    """Return the exceptions for tools."""
     return {
         "BaseException": lambda: BaseException("base"),
         "a BaseException of its own": lambda: Own("own"),
@@ -150,7 +150,7 @@ async def recurses_async() -> None:
 
 @tool
 async def cancels_itself(how: str) -> str:
-    """Cancel the task that the call runs in."""
+    """Cancel the task of the call."""
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -165,7 +165,7 @@ async def cancels_itself(how: str) -> str:
 
 
 class Odd:
-    """An object that raises in one of its methods."""
+    """An object with one method that raises."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -191,14 +191,14 @@ class Odd:
 
 
 class Model:
-    """A model that cannot be read."""
+    """A model that raises when it is read."""
 
     def model_dump(self, **_: Any) -> Any:
         raise KeyboardInterrupt
 
 
 class Row(Sequence[int]):
-    """A sequence that raises while it is read, or does not end."""
+    """A sequence that raises during the iteration, or has no end."""
 
     def __init__(self, *, endless: bool = False) -> None:
         self.endless = endless
@@ -216,7 +216,7 @@ class Row(Sequence[int]):
 
 
 def values() -> dict[str, Callable[[], Any]]:
-    """What a tool may answer."""
+    """Return the results for tools."""
     return {
         "a lone surrogate": lambda: "a\ud800b",
         "a lone surrogate in a value": lambda: {"text": ["a\udfffb"]},
@@ -275,7 +275,7 @@ async def value_async(kind: str) -> Any:
 
 @tool
 async def yields_without_end() -> Any:
-    """An async generator that never pauses."""
+    """Return an async generator without pauses and without an end."""
 
     async def numbers() -> Any:
         for number in itertools.count():
@@ -285,7 +285,7 @@ async def yields_without_end() -> Any:
 
 
 def stream_faults() -> dict[str, Callable[[], Any]]:
-    """What a tool may do to the standard streams."""
+    """Return the operations on the standard streams."""
     child = "import sys; print('child', flush=True); print('child', file=sys.stderr)"
     return {
         "print": lambda: print("printed", flush=True),

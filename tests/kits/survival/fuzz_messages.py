@@ -43,7 +43,7 @@ NOTIFIED: list[tuple[str, Json]] = [
 
 
 def messages(*, stateless: bool) -> list[Json]:
-    """A right message of every kind that an era has."""
+    """Return a valid message of every kind in an era."""
     meta = {"_meta": ENVELOPE} if stateless else {}
     asked = [{"jsonrpc": "2.0", "id": ID, "method": name, "params": {**params, **meta}} for name, params in CALLS]
     told = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFIED]

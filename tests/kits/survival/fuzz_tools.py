@@ -1,4 +1,4 @@
-"""What the fuzzed server serves beside the survival tools: one of each kind."""
+"""The other offers of the fuzzed server: one of each kind."""
 
 from __future__ import annotations
 

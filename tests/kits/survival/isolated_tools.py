@@ -1,4 +1,4 @@
-"""Tools that end or wreck their own process, and what one needs to look at it."""
+"""Tools that end or corrupt their process, and helpers to observe it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mcp_bridge import CallContext, tool
 
 
 def spoken(word: str) -> None:
-    """Say it on stderr, which is the bridge's."""
+    """Print a word on stderr, which is the bridge's stderr."""
     print(word, file=sys.stderr, flush=True)
 
 
 @tool
 def pid() -> int:
-    """The process that this runs in."""
+    """Return the id of the process."""
     return os.getpid()
 
 
@@ -42,7 +42,7 @@ async def stays(token: str) -> str:
 
 @tool
 async def invokes(ctx: CallContext, name: str, times: int = 1) -> list[str]:
-    """Call another tool, so many at once."""
+    """Call another tool this many times concurrently."""
     said: list[str] = []
 
     async def one() -> None:
@@ -99,7 +99,7 @@ async def wreck_async(kind: str) -> Any:
 
 @tool
 async def exits_in_child_task() -> str:
-    """SystemExit in a task that nobody awaits."""
+    """Raise SystemExit in an unawaited task."""
 
     async def ends() -> None:
         raise SystemExit(3)
@@ -111,7 +111,7 @@ async def exits_in_child_task() -> str:
 
 @tool
 def leaves_children(token: str, dies: bool) -> list[int]:
-    """Start processes that go on, of which some leave the group."""
+    """Start processes without an end, some of them outside the process group."""
     program = [sys.executable, "-S", "-c", "import time; time.sleep(600)", f"child-{token}"]
     daemon = f"import os, subprocess; os.fork() and os._exit(0); os.setsid(); subprocess.run({program!r})"
     made = [
@@ -130,7 +130,7 @@ def leaves_children(token: str, dies: bool) -> list[int]:
 
 
 def wrecks() -> dict[str, Callable[[], Any]]:
-    """What a tool may do to its process."""
+    """Return the ways to corrupt or end a process."""
     return {
         "os._exit": lambda: os._exit(7),
         "segfault": lambda: ctypes.string_at(0),

@@ -1,4 +1,4 @@
-"""What the survival tests of worker processes share."""
+"""The shared parts of the survival tests of worker processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SMALL = {"workers": 2, "memory": "512 MiB", "file_size": "8 MiB"}
 
 
 def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:
-    """Settings in which the source of the tools is isolated like this."""
+    """Return settings with this isolation of the source."""
     return {"sources": [{"type": "python", "path": "own_tools.py", "isolation": isolation}], **more}
 
 
 @contextlib.contextmanager
 def isolated(way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any) -> Iterator[Any]:
-    """A server whose tools run in workers."""
+    """Yield a server with tools in workers."""
     env, options = more.pop("env", None), more.pop("options", ())
     with run_server(way, folder, tools, settings_of(isolation, **more), env=env, options=options) as server:
         yield server
@@ -42,7 +42,7 @@ def code_of(result: dict[str, Any]) -> str | None:
 
 
 def eventually(holds: Callable[[], Any], within: float = TIMEOUT) -> Any:
-    """Wait until it is true; what it is then."""
+    """Wait until a condition is true, and return its value."""
     end = time.monotonic() + within
     while not (found := holds()):
         assert time.monotonic() < end, "it never came true"
@@ -51,7 +51,7 @@ def eventually(holds: Callable[[], Any], within: float = TIMEOUT) -> Any:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has taken in yet, too."""
+    """Whether a process has ended. A zombie counts as ended."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -59,14 +59,14 @@ def is_gone(pid: int) -> bool:
 
 
 def pids_of(server: Any, token: str) -> list[int]:
-    """The processes that a tool has named when it began."""
+    """Return the processes in the output of a tool at its start."""
     server.wait_for_stderr(f"begun {token}")
     found = [match[2] for match in BEGUN.finditer(server.stderr) if match[1] == token]
     return [int(pid) for pid in found[-1].split()]
 
 
 def children_of(token: str) -> list[int]:
-    """All processes that carry a token in their command line."""
+    """Return all running processes with a token in their command line."""
     marked = []
     for process in psutil.process_iter(["cmdline"]):
         if f"child-{token}" in (process.info["cmdline"] or []):
@@ -98,10 +98,10 @@ def served_by(server: Any) -> int:
 
 
 def changes(server: Any) -> int:
-    """How often the client was told that there are other tools."""
+    """Return the number of received list_changed notifications."""
     return sum(message.get("method") == "notifications/tools/list_changed" for message in server.received)
 
 
 def names_of(server: Any) -> set[str]:
-    """The names of the tools that are listed."""
+    """Return the names of the listed tools."""
     return {tool["name"] for tool in server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]}

@@ -1,4 +1,4 @@
-"""Tools that tell the secrets of their settings in every way that they can think of."""
+"""Tools that leak the secrets of their settings in every possible way."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ log = logging.getLogger("leaky")
 
 
 class Spiteful:
-    """Whose own text cannot be had."""
+    """An object that raises instead of returning its text."""
 
     def __str__(self) -> str:
         raise ValueError(f"no text: {SECRETS}")
 
 
 class Dying:
-    """That raises as it goes."""
+    """An object that raises in its finalizer."""
 
     def __del__(self) -> None:
         raise ValueError(f"dying: {SECRETS}")
@@ -167,7 +167,7 @@ async def needs(ctx: CallContext) -> Any:
 
 
 async def abandons() -> str:
-    """A task that nobody waits for."""
+    """Raise in an unawaited task."""
 
     async def work() -> None:
         _raises()
@@ -181,13 +181,13 @@ async def abandons() -> str:
 
 
 async def streams() -> AsyncIterator[str]:
-    """That yields, then raises."""
+    """Yield, then raise."""
     yield SECRETS
     _raises()
 
 
 async def lies() -> Any:
-    """An answer that does not fit its schema."""
+    """Return a result that breaks the output schema."""
     return {"n": SECRETS}
 
 

@@ -1,4 +1,4 @@
-"""Tools that take too long, answer too much, or hold their places."""
+"""Tools that take too long, return too much, or hold their slots."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def several(items: list[int], words: list[Annotated[str, Field(pattern=r"^(a+)+b
 
 
 def beside(data: dict[str, Any]) -> ToolResult:
-    """Little text, and much beside it."""
+    """Return a short text with large other fields."""
     much = "x" * data["size"]
     given = {"structured": {"output": {"much": much}}, "meta": {"meta": {"much": much}, "output": {"a": 1}}}[
         data["where"]

@@ -1,6 +1,6 @@
-"""The malformed: messages that are wrong in one way each, and what the specifications say to each.
+"""Malformed messages: each is wrong in one way, with the response the specifications require.
 
-Sources: JSON-RPC 2.0 (sections 4 and 5), RFC 8259 for what JSON is, and MCP of both eras (basic, transports).
+Sources: JSON-RPC 2.0 (sections 4 and 5), RFC 8259 for JSON, and MCP of both eras (basic, transports).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tests.kits.survival.malformed_rows import (
 
 
 def _no_json(era: Era) -> Iterator[Row]:
-    """What is no JSON in UTF-8, or deeper or larger than any parser here reads.
+    """Invalid JSON or UTF-8, and JSON that is too deep or too large for the parsers.
 
-    Halves of surrogate pairs and a byte order mark are repaired. The error for a message whose id can be read has it.
+    Lone surrogates and a byte order mark are repaired. The error has the id of the message if it is readable.
     """
     halves = ("a lone high surrogate", "a lone low surrogate", "surrogates in the wrong order")
     repaired = {f"argument {name}": (RESULT, name) for name in halves} | {
@@ -94,7 +94,7 @@ def _no_json(era: Era) -> Iterator[Row]:
 
 
 def _no_object(era: Era) -> Iterator[Row]:
-    """JSON that is no object: MCP has no batches any more."""
+    """JSON without an object at the top: MCP has no batches any more."""
     values = {
         "an empty object": {}, "an empty array": [], "an array in an array": [[]], "a batch of one": [era.good()],
         "a batch of two": [era.good("a"), era.good("b")], "a batch of notifications": [{"jsonrpc": "2.0",
@@ -108,7 +108,7 @@ def _no_object(era: Era) -> Iterator[Row]:
 
 
 def _twice(era: Era) -> Iterator[Row]:
-    """Names that stand twice, or that only a reader who ignores case would take for another."""
+    """Duplicate names, and names that differ only in case."""
     good, call = era.text("twice {}"), json.dumps(era.call("twice {}", {"text": "hello"}))
     for part, text, old, new in [
         ("id", good, '"id":', '"id": "first", "id":'),
@@ -138,7 +138,7 @@ def _twice(era: Era) -> Iterator[Row]:
 
 
 def _envelopes(era: Era) -> Iterator[Row]:
-    """A wrong version of JSON-RPC, and members that do not go together."""
+    """A wrong version of JSON-RPC, and members that exclude each other."""
     for name, value in [
         ("1.0", "1.0"),
         ("a float", 2.0),
@@ -160,7 +160,7 @@ def _envelopes(era: Era) -> Iterator[Row]:
 
 
 def _ids(era: Era) -> Iterator[Row]:
-    """MCP: an id is a text or an integer, never null; what cannot be read is null in the answer (JSON-RPC, 5)."""
+    """MCP: an id is a text or an integer, never null. The response to an unreadable id has null (JSON-RPC, 5)."""
     wrong = {
         "null": None, "true": True, "false": False, "a float": 1.5, "an object": {"a": 1}, "an array": [1],
         "an empty array": [], "beyond 64 bits": 2**64, "of 30 digits": 10**30, "far below zero": -(2**63) - 1,
@@ -204,7 +204,7 @@ def _methods(era: Era) -> Iterator[Row]:
 
 
 def _responses(era: Era) -> Iterator[Row]:
-    """Answers that nobody asked for: those that are right say nothing, the others may not be told under their id."""
+    """Unexpected responses. The server ignores valid ones. It must not reject others under their id."""
     for name, number in [("a text", "r-1"), ("a number", 4711), ("a neighbour's", 1), ("negative", -5)]:
         yield row(f"a result for {name}", {"jsonrpc": "2.0", "id": number, "result": {}}, SILENCE)
     wrong = {"code": -32000, "message": "no"}
@@ -253,10 +253,10 @@ def _notifications(_: Era) -> Iterator[Row]:
 
 
 def _over_http(row: Row, way: Way) -> Row:
-    """Where the transport answers first.
+    """Rows with an earlier response by the transport.
 
-    In 2026-07-28 the headers repeat the method and the name, and what they cannot repeat does not match; clients have
-    nothing to answer there.
+    In 2026-07-28 the headers repeat the method and the name. A value that headers cannot contain does not match, and
+    there are no responses by clients.
     """
     if not way.stateless:
         return row

@@ -1,4 +1,4 @@
-"""Requests whose parameters are wrong in one way each."""
+"""Requests with parameters that are wrong in one way each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kits.survival.malformed_rows import (
 
 
 def shapes(era: Era) -> Iterator[Row]:
-    """Arguments of every depth and width: what is too much is told to the model (limits)."""
+    """Arguments of various depths and widths. The model learns which limit they exceed."""
     for depth in (10, 500):
         for kind, opening, closing in [("arrays", "[", "]"), ("objects", '{"a":', "}")]:
             name = f"{kind} {depth} deep"
@@ -117,7 +117,7 @@ def others(era: Era) -> Iterator[Row]:
 
 
 def eras(era: Era) -> Iterator[Row]:
-    """What only one era has, or has otherwise."""
+    """Messages for one era, or with different meanings in the two eras."""
     if era.stateless:
         yield from without_handshake(era)
         return
@@ -135,7 +135,7 @@ def eras(era: Era) -> Iterator[Row]:
 
 
 def without_handshake(era: Era) -> Iterator[Row]:
-    """2026-07-28: every request says who asks, in which version."""
+    """2026-07-28: every request has the client and the version."""
     version = "io.modelcontextprotocol/protocolVersion"
     for name, value in [("unknown", "2099-01-01"), ("empty", ""), ("of the handshake", "2025-11-25")]:
         asked = era.ask(f"pv {name}", "tools/list", _meta={version: value})

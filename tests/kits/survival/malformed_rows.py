@@ -1,4 +1,4 @@
-"""What both halves of the table of malformed messages are written with: rows, and messages of an era."""
+"""The base of both halves of the table of malformed messages: rows, and messages of an era."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = "x" * 1_000_000
 
 @dataclass(frozen=True)
 class Row:
-    """A message, and what answers it: a code of an error, or one of the words above, under an id."""
+    """A message and its expected response: an error code, or one of the words above, under an id."""
 
     name: str
     data: bytes
@@ -31,15 +31,15 @@ class Era:
     stateless: bool
 
     def params(self, **given: Any) -> dict[str, Any]:
-        """Parameters, with the metadata that the era wants."""
+        """Return params with the metadata of the era."""
         return {**given, "_meta": {**(ENVELOPE if self.stateless else {}), **given.get("_meta", {})}}
 
     def ask(self, number: Any, method: str, **given: Any) -> dict[str, Any]:
-        """A request that is right."""
+        """Return a valid request."""
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": self.params(**given)}
 
     def good(self, number: Any = "good") -> dict[str, Any]:
-        """A request that every server answers."""
+        """Return a request with a guaranteed response."""
         return self.ask(number, "tools/list")
 
     def text(self, number: Any = "good") -> str:

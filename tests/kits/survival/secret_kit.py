@@ -1,4 +1,4 @@
-"""A server whose settings hold secrets and whose tools tell them, and how to look for these in what it says."""
+"""A server with secrets in its settings and tools that leak them, and a search for secrets in its output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ OTHERS = ("begun ", "Serving ")
 
 @contextmanager
 def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
-    """A server whose settings hold secrets and whose tools tell them, with a log file."""
+    """Yield a server with secrets in its settings, tools that leak them, and a log file."""
     (folder / "planted.py").write_text(PLANTED)
     options = ("--log-file", "the.log", "--log-level", "debug")
     with run_server(way, folder, LEAKY, {**SETTINGS, **settings}, env=ENV, options=options, profile=ASKABLE) as server:
@@ -81,7 +81,7 @@ def leaks(text: str) -> list[str]:
 
 
 def keeps_secrets(server: Any) -> None:
-    """Assert that nothing the server said has a secret in it, or a line of the log that another could have written."""
+    """Assert that the output contains no secrets, and that every line of the log is a whole record."""
     log = (server.folder / "the.log").read_text()
     assert not leaks(server.output.decode())
     assert not leaks(server.stderr)
@@ -92,7 +92,7 @@ def keeps_secrets(server: Any) -> None:
 
 
 class Sse:
-    """A client of the legacy transport. `text` is all that it has heard."""
+    """A client of the legacy transport. `text` is everything received."""
 
     def __init__(self, server: Any) -> None:
         self.text = ""
@@ -109,7 +109,7 @@ class Sse:
         assert self._server.http.post(self._post[1], json=message).status_code == 202
 
     def until(self, words: str) -> str:
-        """Wait until these are heard; all that is."""
+        """Wait until the stream contains these words, and return its text."""
         with self._more:
             assert self._more.wait_for(
                 lambda: words in self.text.replace('": ', '":') and self.text[-1] == "\n", TIMEOUT

@@ -1,4 +1,4 @@
-"""What the tests of survival share: the ways to a server process, and one that serves the survival tools."""
+"""The shared parts of the survival tests: the ways to a server process, and a server with the survival tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that every survival test's server has: a call that is in flight while something happens beside it."""
+"""The tools of every server in the survival tests: one call stays in flight during each test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def release(token: str) -> str:
 
 @tool
 async def whoami() -> int:
-    """The process that serves."""
+    """Return the id of the server process."""
     return os.getpid()
 
 

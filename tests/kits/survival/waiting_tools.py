@@ -1,4 +1,4 @@
-"""Tools that hold, block, leave behind, or change what all share."""
+"""Tools that wait, block, leave things behind, or change shared state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_bridge import tool
 
 
 def given_up() -> dict[str, list[str]]:
-    """Who may go on (`free`), and who has ended; a module's own state, kept out of what it offers."""
+    """Return the released calls (`free`) and the ended calls. This state is outside of the module's offer."""
     state: dict[str, list[str]] = sys.__dict__.setdefault("_survival", {})
     return state
 
@@ -59,7 +59,7 @@ async def swallows(times: int) -> str:
 
 @tool
 async def shields(token: str) -> str:
-    """Go on under a shield until freed, and swallow asyncio's own cancellation, which passes it."""
+    """Continue in a shielded scope until released, and suppress asyncio's cancellation, which ignores the shield."""
     with anyio.CancelScope(shield=True):
         while token not in given_up():
             with contextlib.suppress(asyncio.CancelledError):
@@ -77,7 +77,7 @@ async def never_gives_up(token: str) -> str:
 
 
 def left_behind() -> dict[str, Callable[[], Any]]:
-    """What a tool may leave behind."""
+    """Return the things a tool may leave behind."""
     child = "import time; time.sleep(600)"
     return {
         "a child": lambda: subprocess.Popen([sys.executable, "-c", child]),
@@ -107,7 +107,7 @@ def leaves(kind: str) -> str:
 
 @tool
 async def leaves_a_task(kind: str) -> str:
-    """Leave a task behind that never ends, or that swallows its cancellation."""
+    """Leave a task behind without an end, or one that suppresses its cancellation."""
 
     async def goes_on() -> None:
         while True:
@@ -120,7 +120,7 @@ async def leaves_a_task(kind: str) -> str:
 
 
 def changes() -> dict[str, Callable[[], Any]]:
-    """What a tool may do to what all share."""
+    """Return the changes of shared state."""
     return {
         "a thread that raises": lambda: _in_thread(_exit, "in a thread", ValueError("in a thread")),
         "a thread that exits": lambda: _in_thread(sys.exit, 3),

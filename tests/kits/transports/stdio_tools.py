@@ -1,4 +1,4 @@
-"""Tools that real server processes serve in the tests; at import they make all the noise they can."""
+"""The tools of the real server processes. During the import they write to standard output in every possible way."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from mcp_bridge import CallContext, tool
 
 
 def noise(where: str) -> str:
-    """Everything that must not reach the client; what standard input says."""
+    """Write to standard output in every way. The client must not receive any of it."""
     print(f"noise: print {where}")
     sys.stdout.write(f"noise: write {where}\n")
     sys.stdout.flush()
@@ -44,7 +44,7 @@ def add(a: int, b: int) -> int:
 
 @tool
 def gate(fifo: str) -> str:
-    """Runs until whoever writes to the FIFO lets go of it; answers with what they wrote."""
+    """Run until a test writes to the FIFO, and return the written text."""
     return Path(fifo).read_text()
 
 

@@ -1,4 +1,4 @@
-"""A server on the official SDK whose tools ask in the handshake way: `python asking_server.py [http PORT]`."""
+"""A server on the official SDK with tools that ask in the handshake way: `python asking_server.py [http PORT]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ cancelled: list[str] = []
 
 
 class Order(BaseModel):
-    """Every type that a form can have, with defaults."""
+    """Every type of form fields, with defaults."""
 
     name: str = Field(default="Bob", min_length=2, max_length=20)
     mail: str = Field(json_schema_extra={"format": "email"})
@@ -79,13 +79,13 @@ async def wait(ctx: Context[Any], label: str) -> str:
 
 @mcp.tool()
 async def show_cancelled() -> str:
-    """Show which calls were cancelled."""
+    """Show the cancelled calls."""
     return ", ".join(cancelled)
 
 
 @mcp.tool()
 async def ask_by_result(ctx: Context[Any]) -> str | InputRequiredResult:
-    """Ask by an input request, which only 2026-07-28 has."""
+    """Ask by an input request, which exists only in 2026-07-28."""
     if ctx.input_responses:
         return str(ctx.input_responses["it"].action)
     form = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -1,6 +1,6 @@
-"""An MCP server over stdio in plain Python that counts the calls of its one tool, in its memory.
+"""An MCP server over stdio in plain Python that counts the calls of its only tool, in memory.
 
-`counter_server.py [FILE]`: the first process creates the file, and further ones describe the tool differently.
+`counter_server.py [FILE]`: the first process creates the file. In further processes the tool has another description.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ERAS = ("legacy", "2026-07-28")
 
 @dataclass(frozen=True)
 class Way:
-    """A way to reach the server: its transport, and the era that it speaks."""
+    """A transport and an era of the server."""
 
     transport: str
     era: str
@@ -60,7 +60,7 @@ WAYS = [*ASKING, Way("http-stateless", "handshake")]
 
 
 class Host:
-    """What the host of a client answers to questions, and what it has received."""
+    """The host of a client: it answers questions, and records messages."""
 
     def __init__(self, name: str = "Ada") -> None:
         self.name = name
@@ -132,7 +132,7 @@ async def wait_for_names(client: Client, tool: str, are_expected: Callable[[list
 
 
 async def wait_until(is_true: Callable[[], bool]) -> None:
-    """Wait until the client has received what it should."""
+    """Wait until the client has received all expected messages."""
     with anyio.fail_after(30):
         while not is_true():  # noqa: ASYNC110 - the client's callbacks have no event
             await anyio.sleep(0.01)

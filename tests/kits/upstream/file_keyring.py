@@ -1,4 +1,4 @@
-"""A keyring whose entries are in the JSON file that FILE_KEYRING names; a missing folder means that it is locked."""
+"""A keyring with entries in the JSON file named by FILE_KEYRING. Without its folder, it is locked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that tries to harm its clients, in the way that its argument names."""
+"""An MCP server over stdio that tries to harm its clients. Its argument names the way."""
 
 from __future__ import annotations
 

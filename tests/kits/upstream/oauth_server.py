@@ -1,4 +1,4 @@
-"""A server over HTTP that requires tokens, and the authorization server that issues them, in one process.
+"""A server over HTTP that requires tokens, and its authorization server, in one process.
 
 `/mcp` is Streamable HTTP, `/sse` the older transport.
 """
@@ -20,8 +20,11 @@ TOOL = {"name": "read", "description": "Read.", "inputSchema": {"type": "object"
 
 @dataclass
 class OAuthServer:
-    """What the server has issued and received. `lifetime` is that of new tokens; if `is_open`, none are needed.
-    `challenge` is the header of responses with the status 401."""
+    """The issued tokens and received requests of the server.
+
+    `lifetime` is that of new tokens. With `is_open`, no token is needed. `challenge` is the header of responses with
+    the status 401.
+    """
 
     base: str = ""
     lifetime: int = 3600

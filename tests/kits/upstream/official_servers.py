@@ -67,7 +67,7 @@ def write_settings(folder: Path, commands: Mapping[str, tuple[str, ...]], files:
 
 
 def list_calls(files: Path) -> Mapping[str, tuple[str, Arguments, str]]:
-    """Return a call of each server, and what its result contains."""
+    """Return a call of each server, and a part of its expected result."""
     return {
         "server-everything": ("get-sum", {"a": 19, "b": 23}, "42"),
         "server-filesystem": ("read_text_file", {"path": str(files / "note.txt")}, "a note"),

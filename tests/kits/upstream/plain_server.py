@@ -1,4 +1,4 @@
-"""An MCP server in plain Python, which starts at once and is good, except for the fault that its arguments name.
+"""An MCP server in plain Python with a fast start, and without faults except the fault in its arguments.
 
 `plain_server.py stdio FAULT [TOKEN]` speaks over its standard streams, `plain_server.py http FAULT PORT` over HTTP.
 """
@@ -51,7 +51,7 @@ RAW = {
 
 
 def make_bombs() -> list[Json]:
-    """Tools whose schemas are expensive or impossible, and one that is good."""
+    """Return tools with expensive or impossible schemas, and a good one."""
     deep: Json = {"type": "string"}
     for _ in range(300):
         deep = {"type": "object", "properties": {"a": deep}}
@@ -86,7 +86,7 @@ class Server:
         self.token = token
 
     def reply(self, message: Json) -> Any:
-        """Return the response to a message; None for a notification, or if the fault is that there is none."""
+        """Return the response to a message. It is None for a notification, and for a fault without a response."""
         method, number = message.get("method"), message.get("id")
         if number is None or method is None:
             return None
@@ -155,7 +155,7 @@ class Server:
 
 
 def access(text: str) -> str:
-    """Read or write a file, or connect to a port, if the text asks for that. Return what happened."""
+    """Read or write a file or connect to a port, depending on the text. Return the outcome."""
     action, _, name = text.partition(" ")
     try:
         if action == "read":
@@ -191,14 +191,14 @@ def notify(method: str, **params: Any) -> bytes:
 
 
 def spawn_stubborn(token: str) -> None:
-    """Start a process that ignores SIGTERM, in a session of its own."""
+    """Start a process in a new session that ignores SIGTERM."""
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
     null = subprocess.DEVNULL
     subprocess.Popen([sys.executable, "-S", "-c", code, token], start_new_session=True, stdin=null, stdout=null)
 
 
 def ask_often(times: int) -> int:
-    """Ask the client that many questions at once; return how many responses are errors."""
+    """Send this many questions to the client, then return the number of errors."""
     form = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
     count = ({"jsonrpc": "2.0", "id": n, "method": "elicitation/create", "params": form} for n in range(times))
     write(b"".join(json.dumps(item).encode() + b"\n" for item in count))
@@ -375,7 +375,7 @@ class HttpListener:
         return self.has_notification or message["method"] in ("initialize", "server/discover")
 
     async def misbehave(self, writer: Any, path: str, *, is_call: bool) -> bool:
-        """Commit the fault; whether that was the response."""
+        """Commit the fault, and return whether it replaced the response."""
         import asyncio
 
         self.calls += is_call
@@ -407,7 +407,7 @@ class HttpListener:
         return True
 
     def write_poll(self, writer: Any, number: int) -> None:
-        """Close the stream of a call that it is still working on: the client has to ask again."""
+        """Close the stream of an unfinished call. The client has to reconnect."""
         response = "" if number < POLLS else json.dumps(self.response)
         event = f"id: {number}\nretry: {POLL_INTERVAL}\ndata: {response}\n\n"
         write_response(writer, 200, event.encode(), "text/event-stream")

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that offers what a JSON file lists, and reports each change of the file.
+"""An MCP server over stdio with the offer of a JSON file. It reports each change of the file.
 
 `scripted_server.py FILE`: the file has the lists `tools`, `resources`, `resourceTemplates`, `prompts`, and perhaps
 `instructions` and `structured`, the structured content of each result. A call returns its parameters and the server's

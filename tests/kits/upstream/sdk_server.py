@@ -1,4 +1,4 @@
-"""A server on the official SDK that offers everything: `python sdk_server.py TRANSPORT ERA`.
+"""A server on the official SDK with every feature: `python sdk_server.py TRANSPORT ERA`.
 
 TRANSPORT is stdio, http, http-stateless or sse; ERA is handshake, stateless or dual. Over HTTP, it prints its port.
 """
@@ -89,7 +89,7 @@ TOOLS: list[Json] = [
 
 
 class Offered:
-    """The offer of the server, and the requests that it has received."""
+    """The offer of the server, and its received requests."""
 
     def __init__(self, era: str) -> None:
         self.name = "renamed_later"

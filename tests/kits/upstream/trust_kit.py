@@ -77,7 +77,7 @@ async def list_tools(client: Client) -> dict[str, Any]:
 
 
 async def call_tool(client: Client, name: str, **arguments: Any) -> Any:
-    """Call a tool. Return the arguments that the server has received, or the text of the error."""
+    """Call a tool. Return the arguments received by the server, or the text of the error."""
     result = await client.call_tool(name, arguments)
     text = result.content[0].text  # type: ignore[union-attr]
     return text if result.is_error else json.loads(text)

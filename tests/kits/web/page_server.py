@@ -53,7 +53,7 @@ async def mount(coordinator, config):
 
 
 class PageServer:
-    """A `mcp-bridge serve` process in a folder of its own. After `stop`, `start` uses the same port again."""
+    """A `mcp-bridge serve` process in a separate folder. After `stop`, `start` uses the same port again."""
 
     def __init__(self, folder: Path, settings: str = SETTINGS, **variables: str) -> None:
         self.folder = folder
@@ -103,11 +103,11 @@ class OtherClients:
         self._threads = ThreadPoolExecutor(8)
 
     def call(self, name: str, arguments: dict[str, Any] | None = None, mode: str = STATELESS) -> Future[Any]:
-        """Call a tool as a client that cannot be asked. The future has the result."""
+        """Call a tool as a client without user interaction. The future has the result."""
         return self.use(lambda client: client.call_tool(name, arguments or {}), mode)
 
     def use(self, work: Callable[[Client], Any], mode: str = STATELESS) -> Future[Any]:
-        """Connect a client and await what `work` returns for it."""
+        """Connect a client and await `work` with it."""
 
         async def run() -> Any:
             headers = {"authorization": f"Bearer {TOKEN}"}

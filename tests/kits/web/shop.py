@@ -1,4 +1,4 @@
-"""The tools that the tests of the page call: one per kind of argument, result and event."""
+"""The tools for the tests of the page: one for each type of argument, result and event."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class PageReader:
-    """A reader of the page's API, with the events that it has received."""
+    """A reader of the page's API, with a record of the events."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self.http = http
@@ -50,7 +50,7 @@ class PageReader:
         return await self.http.post(f"/page/{path}", json=body)
 
     async def call_tool(self, name: str, **arguments: Any) -> Json:
-        """Call a tool as a stateless client that cannot be asked."""
+        """Call a tool as a stateless client without user interaction."""
         request = stateless_request("tools/call", {"name": name, "arguments": arguments})
         response = await self.http.post("/mcp", **request)
         result: Json = response.json()["result"]

@@ -32,7 +32,7 @@ NOTHING: dict[str, Any] = {"type": "object"}
 
 @contextlib.asynccontextmanager
 async def speaking(tools: ToolRegistry | Bridge, version: str) -> AsyncIterator[Client]:
-    """A client that offers this version and gets it."""
+    """Yield a client of this version."""
     with mock.patch.object(client_session, "LATEST_HANDSHAKE_VERSION", version):
         async with connect(tools, mode=STATELESS if version == STATELESS else "legacy") as client:
             assert client.protocol_version == version
@@ -47,7 +47,7 @@ def registry_of(*entries: ToolEntry) -> ToolRegistry:
 
 
 def answering(answer: Any, **fields: Any) -> ToolEntry:
-    """A tool named `t` that always answers this; an exception is raised."""
+    """Return a tool named `t` with a constant result or exception."""
     return entry_of(lambda data: raising(answer) if isinstance(answer, BaseException) else answer, **fields)
 
 
@@ -60,17 +60,17 @@ def raising(error: BaseException) -> Any:
 
 
 async def call(client: Client, name: str = "t", /, **arguments: Any) -> dict[str, Any]:
-    """A tools/call result as its JSON, which must be real JSON."""
+    """Call a tool and return its result as strict JSON."""
     return as_json(await client.call_tool(name, arguments))
 
 
 async def listed(client: Client) -> list[dict[str, Any]]:
-    """All tools as their JSON, which must be real JSON."""
+    """Return all tools as strict JSON."""
     return [as_json(tool) for tool in (await client.list_tools()).tools]
 
 
 def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A result as the SDK passes it to a client of this version: it checks the result, and drops what is null."""
+    """Return a result as the SDK passes it to a client of this version, validated and without null values."""
     hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version == STATELESS else {}
     given = {**(hints if method.endswith("/list") else {}), **result}
     json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
@@ -89,7 +89,7 @@ def words(result: dict[str, Any]) -> str:
 
 
 async def offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
-    """What a watching Python source offers once the file, read for the first time, has become this text."""
+    """Return the offer of a watching Python source after its file is changed to this text."""
     offers: list[Offer] = []
     seen = anyio.Event()
 

@@ -1,4 +1,4 @@
-"""The examples of the Tools Protocol's document, and functions that run them."""
+"""The examples in the document of the Tools Protocol, and functions that run them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def list_examples() -> list[str]:
 
 
 def get_example(beginning: str) -> str:
-    """Return the example with a line that begins like this."""
+    """Return the example with a line that begins with this text."""
     return next(text for text in list_examples() if any(line.startswith(beginning) for line in text.splitlines()))
 
 

@@ -454,7 +454,7 @@ def test_listing_and_validating_open_no_socket(tmp_path: Path, run_here: RunHere
 
 
 class Clock:
-    """A clock that tests advance."""
+    """A clock under the control of tests."""
 
     def __init__(self) -> None:
         self.now = 100.0

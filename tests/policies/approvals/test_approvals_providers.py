@@ -1,4 +1,4 @@
-"""Modules that ask through an approval provider, like hooks-approval, ask the same user as hooks."""
+"""Modules with questions through an approval provider, like hooks-approval, ask the same user as hooks."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ A, B = {NAMED: "a"}, {NAMED: "b"}
 
 
 class Clock:
-    """A clock that tests advance."""
+    """A clock under the control of tests."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -26,7 +26,7 @@ def run(cmd: str, note: str = "", options: dict[str, str] | None = None) -> str:
 
 
 def serve(folder: Path, **approvals: Any) -> Any:
-    """Serve a tool that the user approves."""
+    """Serve a tool with approval by the user."""
     (folder / "tools.py").write_text(TOOL)
     approvals = {"remember": False, "terminal": False, **approvals}
     return build_bridge(folder, {"type": "python", "path": "tools.py"}, "approval", approvals=approvals)

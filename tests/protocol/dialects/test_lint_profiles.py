@@ -1,4 +1,4 @@
-"""The facts about clients, and the findings about tools that a client would not accept."""
+"""The facts about clients, and the findings about incompatible tools."""
 
 from __future__ import annotations
 

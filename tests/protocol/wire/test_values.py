@@ -1,4 +1,4 @@
-"""Whatever a handler answers becomes JSON, or a readable failure."""
+"""Any result of a handler becomes JSON, or a readable failure."""
 
 from __future__ import annotations
 

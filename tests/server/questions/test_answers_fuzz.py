@@ -1,4 +1,4 @@
-"""Whatever a client sends as answers or as a state, it gets a result, a question or an error, and so does the next."""
+"""Any answers or states of a client lead to a result, a question or an error, and do not affect the next call."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ responses = st.dictionaries(st.sampled_from([*QUESTIONS, "q1", ""]) | st.text(),
 
 @dataclass
 class Server:
-    """A server in a loop of its own, for tests that are not async."""
+    """A server in a separate event loop, for synchronous tests."""
 
     portal: BlockingPortal
     bridge: Bridge
@@ -91,7 +91,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A tool that asks all kinds of questions in line, and one that needs them."""
+    """Yield a server with a tool that asks all kinds of questions in line, and one that returns them."""
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -157,7 +157,7 @@ def test_any_changed_request_state_is_rejected(server: Server, place: int, chara
 
 
 def test_no_call_is_left_suspended(server: Server) -> None:
-    """What is still asked waits for its answers, and everything else is gone."""
+    """Check that only unanswered questions remain suspended."""
     questions = server.go(None, None)["result"]
     assert get_text(server.go(questions["requestState"], GOOD)["result"]) == "Answer Answer Answer Sampled tuple"
     calls = server.bridge.endpoint.calls._rounds._suspended

@@ -1,4 +1,4 @@
-"""Forms and links: the user sees what the tool asks for, and the tool receives a valid answer."""
+"""Forms and links: the user sees the tool's question, and the tool receives a valid answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 async def asked_for(schema: Any, user: SimulatedUser, mode: str, **options: Any) -> tuple[list[Answer], Any]:
-    """The answers that a tool gets that asks for this, and the call's result."""
+    """Ask for this in a tool, and return its answers and the call's result."""
     registry, answers = ToolRegistry(), []
 
     @tool(registry=registry)

@@ -1,4 +1,4 @@
-"""Sampling, roots, and several questions at once."""
+"""Sampling, roots, and several questions in one round."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY_SAMPLING = types.SamplingCapability.model_validate({"tools": {}, "context"
 
 
 async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) -> tuple[list[Sampled], Any]:
-    """What a tool gets that samples like this, and the call's result."""
+    """Sample in a tool, and return its samples and the call's result."""
     registry, got = ToolRegistry(), []
 
     @tool(registry=registry)
@@ -186,7 +186,7 @@ async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
 
 
 def racing() -> ToolRegistry:
-    """A tool whose tasks ask under names that could be taken for each other's."""
+    """Return a registry with a tool that asks concurrent questions under confusable names."""
     registry = ToolRegistry()
 
     @tool(registry=registry)

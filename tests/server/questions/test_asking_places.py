@@ -34,7 +34,7 @@ class Approval:
 
 
 def everywhere() -> ToolRegistry:
-    """A prompt, a resource and a template that ask for a name, a model and roots."""
+    """Return a registry with a prompt, a resource and a template that ask for a name, a model and roots."""
     registry = ToolRegistry()
 
     async def three(ctx: CallContext) -> str:
@@ -161,7 +161,7 @@ async def test_a_failed_question_in_a_nested_call_is_its_result(mode: str) -> No
 
 
 def approved() -> tuple[ToolRegistry, list[str]]:
-    """A registry whose tool runs after an approval, and the list of its runs."""
+    """Return a registry with a tool behind an approval, and the list of its runs."""
     registry, outcome = make_registry(Approval()), []
 
     @tool(registry=registry)

@@ -31,7 +31,7 @@ DECLINED = types.ElicitResult(action="decline")
 
 
 async def confirm(user: Any, mode: str) -> str:
-    """Return what a tool makes of the user's answer."""
+    """Return the tool's view of the user's answer."""
     registry = ToolRegistry()
 
     @tool(registry=registry)

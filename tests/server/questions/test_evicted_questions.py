@@ -1,4 +1,4 @@
-"""Calls that can begin again from what their clients carry make room for others."""
+"""Calls that can restart from the client's state make room for others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bri
 
 
 async def never(context: Any, params: Any) -> Any:
-    """A client that can be asked. The test sends its answers."""
+    """Fail if the client answers by itself. The test sends its answers."""
     raise AssertionError("asked by itself")
 
 
@@ -44,7 +44,7 @@ async def test_unanswered_questions_do_not_block_those_of_needs_input() -> None:
 
 
 class Checks:
-    """A policy that calls another tool before it decides."""
+    """A policy with a call of another tool before its decision."""
 
     stage = Stage.DECIDE
 

@@ -1,4 +1,4 @@
-"""Several instances: what was asked before a handler began is taken up by any of them, the rest only where it waits."""
+"""Several instances: any of them resumes questions before a handler, and only one resumes questions of a handler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ YES, NO = {"action": "accept", "content": {}}, {"action": "decline"}
 
 @dataclass
 class Policy:
-    """Asks two things before a tool runs; `decided` has what it decided, `asked` how often it began."""
+    """A policy with a question before a tool runs. `decided` has its decisions, `began` the number of attempts."""
 
     stage: Stage = Stage.DECIDE
     decided: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Policy:
 
 
 class Instance:
-    """A server with a governed tool, and one that asks itself; `ran` has what its handlers were called with."""
+    """A server with a governed tool, and one that asks a question; `ran` has the arguments of its handlers."""
 
     def __init__(self, *, name: str = "tests", **state: Any) -> None:
         self.policy, self.ran = Policy(), []
@@ -76,7 +76,7 @@ class Instance:
 
 @contextlib.asynccontextmanager
 async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instance, StdioClient]]:
-    """Two instances that share what `state` says, and a connection to each."""
+    """Yield two instances with this common state, and a connection to each."""
     one, other = Instance(**state), Instance(**state)
     async with serve_client(one.bridge) as first_client, serve_client(other.bridge) as second_client:
         yield one, first_client, other, second_client
@@ -220,7 +220,7 @@ async def test_a_state_resumed_on_another_instance_belongs_to_its_request_alone(
 
 async def test_a_store_that_fails_lets_no_state_through() -> None:
     class Broken:
-        """A store that is away."""
+        """An unreachable store."""
 
         async def get(self, key: str) -> bytes | None:
             raise OSError("away")

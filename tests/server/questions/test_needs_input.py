@@ -1,4 +1,4 @@
-"""Handlers that end with what they need, and are called again with the answers and with their state."""
+"""Handlers that return required input, and are called again with the answers and their state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 @dataclass
 class Order:
-    """What is ordered."""
+    """An order."""
 
     dish: str
     seats: int = 2

@@ -1,4 +1,4 @@
-"""What a handler needs, on several instances: each goes on where another ended."""
+"""The required input of a handler on several instances: each resumes the calls of the others."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_
 
 
 class Sure:
-    """Asks with a type of its own, before a tool runs."""
+    """A policy with a typed question before a tool runs."""
 
     stage = Stage.DECIDE
 

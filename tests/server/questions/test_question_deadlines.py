@@ -33,7 +33,7 @@ LONG = 1e6
 
 
 class Slow:
-    """A user who takes a while, and says how long it was."""
+    """A slow user. `took` is the duration of the answers."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""Calls that are given up while they ask or between two questions, and servers that end."""
+"""Calls cancelled during or between two questions, and servers that shut down."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANSWER = {"name": accept(name="Ada")}
 
 
 class Stages:
-    """A tool that works, asks, works on, and asks again; it says where it is, and when it was stopped."""
+    """A tool that works and asks twice, with events for its progress and its cancellation."""
 
     def __init__(self) -> None:
         self.registry = ToolRegistry()
@@ -107,7 +107,7 @@ async def test_cancelling_a_finished_round_changes_nothing() -> None:
 
 async def test_giving_up_a_round_while_a_store_is_asked_cancels_the_call_too() -> None:
     class Stuck:
-        """A store that does not answer."""
+        """A store without responses."""
 
         def __init__(self) -> None:
             self.asked = anyio.Event()
@@ -248,7 +248,7 @@ async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error
 
 
 class Careless:
-    """A policy that asks, and returns a result for the tool once its question is cancelled."""
+    """A policy that asks, and returns a result for the tool after its question is cancelled."""
 
     stage = Stage.DECIDE
 

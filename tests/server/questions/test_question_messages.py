@@ -1,4 +1,4 @@
-"""Progress and log messages of a call that asks: they go to the round that is open, and nowhere between two rounds."""
+"""Progress and log messages of a call with questions: they go to the open round, and nowhere between two rounds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ YES = {"key": accept()}
 
 
 def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
-    """The `_meta` of a round that wants to hear of these."""
+    """Return the `_meta` of a round with these subscriptions."""
     made = {"progressToken": token, f"{META_PREFIX}logLevel": level}
     return {key: value for key, value in made.items() if value is not None}
 
 
 def progress(client: StdioClient) -> list[tuple[Any, float]]:
-    """What was heard of progress: token and value."""
+    """Return the received progress: token and value."""
     notifications = [
         message["params"] for message in client.received if message.get("method") == "notifications/progress"
     ]
@@ -30,7 +30,7 @@ def progress(client: StdioClient) -> list[tuple[Any, float]]:
 
 
 def logged(client: StdioClient) -> list[tuple[str, Any]]:
-    """What was heard of log messages: level and data."""
+    """Return the received log messages: level and data."""
     notifications = [
         message["params"] for message in client.received if message.get("method") == "notifications/message"
     ]
@@ -38,7 +38,7 @@ def logged(client: StdioClient) -> list[tuple[str, Any]]:
 
 
 def chatty() -> ToolRegistry:
-    """A tool that reports progress and logs between three questions."""
+    """Return a registry with a tool that reports progress and logs between three questions."""
     registry = ToolRegistry()
 
     @tool(registry=registry)

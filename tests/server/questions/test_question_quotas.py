@@ -38,7 +38,7 @@ ANN, BOB = "principal/ann", "principal/bob"
 
 
 class NoStream:
-    """A message stream for requests whose responses are read directly."""
+    """A message stream for requests without streamed messages."""
 
     def send(self, message: Message) -> None:
         """Drop it."""
@@ -54,7 +54,7 @@ class NoStream:
 
 
 class Server:
-    """An endpoint that serves requests of several clients; `ran` has the answers that its tools received."""
+    """An endpoint for requests of several clients; `ran` has the answers to its tools."""
 
     def __init__(self, result: int = 1 << 20, **state: Any) -> None:
         self.ran: list[str] = []
@@ -100,7 +100,7 @@ class Server:
         return response.get("result", response.get("error"))
 
     async def ask(self, client: str | None, name: str = "ask") -> str:
-        """Return the state of a call that has asked."""
+        """Call a tool with a question, and return the state."""
         result = await self.call(client, name)
         assert result["resultType"] == "input_required", result
         return str(result["requestState"])

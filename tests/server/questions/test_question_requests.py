@@ -1,4 +1,4 @@
-"""Questions that a client could not read are errors of their author, before anything is sent."""
+"""Questions that no client could read are errors of their author, before anything is sent."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ STRICTER: list[tuple[Any, str]] = [
 
 
 def to_params(question: Any) -> dict[str, Any]:
-    """The params that would be sent, whatever they are."""
+    """Return the params of a question without validation."""
     from mcp_bridge._server.questions import requests as questions
 
     return questions._to_sampling_params(question, STATELESS)

@@ -1,4 +1,4 @@
-"""Questions over HTTP: each round a request of its own, on whichever connection, and disconnects that give calls up."""
+"""Questions over HTTP: each round is a request on any connection, and disconnects cancel calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def hosted(bridge: Bridge) -> AsyncIterator[str]:
 
 
 async def post(base: str, name: str, **given: Any) -> Mapping[str, Any]:
-    """One round of a tools/call, on a connection of its own."""
+    """Send one round of a tools/call on a new connection."""
     params = {"name": name, "arguments": {}, **given, "_meta": ENVELOPE}
     headers = {
         "Accept": "application/json, text/event-stream",
@@ -77,7 +77,7 @@ async def post(base: str, name: str, **given: Any) -> Mapping[str, Any]:
 
 
 class Working:
-    """A tool that asks, works until it is let go, and says when it was cancelled."""
+    """A tool that asks, works until its release, and records its cancellation."""
 
     def __init__(self) -> None:
         self.registry = ToolRegistry()

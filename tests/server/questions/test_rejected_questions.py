@@ -1,4 +1,4 @@
-"""Clients that cannot be asked, and clients that answer a question with an error."""
+"""Clients without support for a question, and clients that answer a question with an error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def put(ctx: CallContext, kind: str, **options: Any) -> Any:
 
 
 def asking() -> ToolRegistry:
-    """Tools that ask, with and without something to fall back on."""
+    """Return a registry with tools that ask, with and without a fallback."""
     registry = ToolRegistry()
 
     @tool(registry=registry)

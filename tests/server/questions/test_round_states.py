@@ -1,4 +1,4 @@
-"""Request states that are rejected (changed, expired, used before, or of another request), and the log of each."""
+"""Rejected request states (changed, expired, used before, or of another request), and the log of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANSWER = {"name": accept(name=SECRET)}
 
 
 def asking(**options: Any) -> tuple[Bridge, list[str]]:
-    """A bridge with tools that ask for a name, and the answers that they received."""
+    """Return a bridge with tools that ask for a name, and the list of received answers."""
     registry, answers = ToolRegistry(), []
 
     async def ask(ctx: CallContext) -> str:
@@ -79,7 +79,7 @@ def changed(state: str) -> list[str]:
 
 
 async def check_rejection(call: MultiRoundRequest, caplog: pytest.LogCaptureFixture) -> None:
-    """Check that this round is rejected with the same error as any other, and that the log has the reason."""
+    """Check that this round gets the only error for rejected states, and that the log has the reason."""
     before = len(caplog.records)
     assert await call.get_error(ANSWER) == INVALID_STATE
     said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
@@ -145,7 +145,7 @@ async def test_a_state_used_twice_concurrently_is_accepted_once() -> None:
 
 async def test_a_state_is_accepted_once_although_the_store_is_slow() -> None:
     class Slow:
-        """A store whose answers take a while."""
+        """A store with a delay."""
 
         def __init__(self) -> None:
             self.kept: set[str] = set()

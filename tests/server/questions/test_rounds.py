@@ -1,4 +1,4 @@
-"""MultiRoundRequest of the stateless era: what each brings, what is asked again, and what is not."""
+"""MultiRoundRequest of the stateless era: the content of each round, and the repeated questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME_SCHEMA}
 
 
 def asking() -> tuple[ToolRegistry, list[str]]:
-    """A registry with tools that ask in several ways, and a line for each time one of them began."""
+    """Return a registry with tools that ask in several ways, and a line for each of their runs."""
     registry, runs = ToolRegistry(), []
 
     @tool(registry=registry)

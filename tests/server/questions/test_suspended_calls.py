@@ -1,4 +1,4 @@
-"""Calls that wait for answers: how many may, for how long, and what becomes of them."""
+"""Calls that wait for answers: their number, their time limit, and their end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOON_OVER = 0.3
 
 
 class Waiting:
-    """A tool that asks, and says when it was cancelled and cleaned up."""
+    """A tool with a question, and with a record of its cancellation and cleanup."""
 
     def __init__(self) -> None:
         self.registry = ToolRegistry()
@@ -66,7 +66,7 @@ async def _ask(ctx: CallContext) -> str:
 
 
 async def until(fact: Any) -> None:
-    """Wait for what becomes true by itself, but not for ever."""
+    """Wait for a condition, with a timeout."""
     with anyio.fail_after(TIMEOUT):
         while not fact():  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.01)

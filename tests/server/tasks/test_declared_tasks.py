@@ -28,7 +28,7 @@ REQUIRED = ToolTasks(mode="required")
 
 
 async def call(client: StdioClient, name: str, /, **arguments: Any) -> str:
-    """What a call comes to: `task`, `complete`, or the code of its error."""
+    """Return the outcome of a call: `task`, `complete`, or the code of its error."""
     answer = await client.request("tools/call", {"name": name, "arguments": arguments})
     return str(answer["result"]["resultType"] if "result" in answer else answer["error"]["code"])
 

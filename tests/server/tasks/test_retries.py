@@ -1,4 +1,4 @@
-"""Failed tasks are attempted again by the engine, if their tools allow that."""
+"""The engine retries failed tasks, if their tools allow that."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ IDS = itertools.count()
 
 
 def make_waiting_bridge() -> Bridge:
-    """A bridge with a tool that never ends."""
+    """Return a bridge with an endless tool."""
     registry = ToolRegistry()
 
     @tool(registry=registry)

@@ -60,7 +60,7 @@ async def reveal() -> str:
 
 
 def runs_of(folder: Path, name: str = "") -> list[list[str]]:
-    """The process and the idempotency key of each run that has begun."""
+    """Return the process and the idempotency key of each run."""
     file = folder / f"begun{name}"
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 

@@ -66,13 +66,13 @@ def failure(path: Path) -> ConfigError:
 
 @pytest.fixture
 def reject(tmp_path):
-    """The error that a text of a format ends in."""
+    """Return a function that reads an invalid text of a format and returns the error."""
     return lambda suffix, text: failure(write(tmp_path, f"settings.{suffix}", text))
 
 
 @pytest.fixture
 def accept(tmp_path):
-    """The document that a text of a format becomes."""
+    """Return a function that reads a text of a format and returns the document."""
     return lambda suffix, text: read_document(write(tmp_path, f"settings.{suffix}", text))
 
 

@@ -1,4 +1,4 @@
-"""Editing one entry in JSON: its layout, and texts that are left unchanged."""
+"""Editing one entry in JSON: its layout, and unchanged texts."""
 
 from __future__ import annotations
 

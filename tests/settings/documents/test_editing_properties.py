@@ -1,4 +1,4 @@
-"""Any entry that is added can be removed again, without another change in the file."""
+"""Any added entry can be removed again, without another change in the file."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _entry(kind: Kind, text: str, name: str) -> Any:
 
 
 def _others(kind: Kind, data: Any, depth: int = 0) -> str:
-    """All data but the entry, in order, without the containers that are empty then."""
+    """Return all data except the entry, in order, without containers that would be empty."""
 
     def bare(value: Any, depth: int) -> Any:
         if isinstance(value, list) and kind.listed and depth == len(kind.within):
@@ -225,7 +225,7 @@ def _others(kind: Kind, data: Any, depth: int = 0) -> str:
 
 
 def _commented(kind: Kind, text: str, data: DataObject) -> str:
-    """The text with a comment of theirs after some line, if that leaves the data as it is."""
+    """Return the text with a comment after some line, if the data stays the same."""
     if kind.format == "json":
         return text
     places = [match.end() for match in re.finditer("\n", text)]
@@ -240,9 +240,9 @@ def _commented(kind: Kind, text: str, data: DataObject) -> str:
 
 
 def _only_one_piece_is_gone(before: str, after: str) -> None:
-    """White space, commas and empty values aside, the text after is that before with one piece taken out.
+    """Check that the text after is the text before without one piece, ignoring white space, commas and empty values.
 
-    Empty values come where a container stays because of a comment in it, or had such a value before.
+    Empty values appear if a container stays because of a comment in it, or had such a value before.
     """
     long, short = (re.sub(r"\{\}|\[\]|null|~", "", re.sub(r"[\s,]", "", text)) for text in (before, after))
     assert any(long.startswith(short[:cut]) and long.endswith(short[cut:]) for cut in range(len(short) + 1))

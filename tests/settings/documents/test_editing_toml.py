@@ -1,4 +1,4 @@
-"""Editing one entry in TOML: a table at the end, and texts that are left unchanged."""
+"""Editing one entry in TOML: a table at the end, and unchanged texts."""
 
 from __future__ import annotations
 

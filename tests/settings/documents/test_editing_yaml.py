@@ -1,4 +1,4 @@
-"""Editing one entry in YAML: whole lines, and texts that are left unchanged."""
+"""Editing one entry in YAML: whole lines, and unchanged texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of operations: what the API receives, and what the client gets."""
+"""Calls of operations: the requests to the API, and the results for the client."""
 
 from __future__ import annotations
 

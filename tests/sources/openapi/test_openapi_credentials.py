@@ -1,4 +1,4 @@
-"""Credentials: where they come from, which requests they are added to, and where they never appear."""
+"""Credentials: their origins, the requests with them, and the places without them."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_operations_without_their_credentials_are_reported(
 
 
 class TokenServer:
-    """An API whose token has to be fetched."""
+    """An API with a token endpoint."""
 
     def __init__(self, lifetime: int = 3600) -> None:
         self.lifetime = lifetime

@@ -1,4 +1,4 @@
-"""Documents: which tools they become, and what happens to those that are wrong, recursive or hostile."""
+"""Documents: the tools of valid ones, and the problems of wrong, recursive or hostile ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcp-bridge import openapi`: one file of a document and all that it refers to, and what to write in the settings."""
+"""`mcp-bridge import openapi`: one file for a document with its references, and the source for the settings."""
 
 from __future__ import annotations
 

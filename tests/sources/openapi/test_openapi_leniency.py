@@ -1,4 +1,4 @@
-"""Requests that a document allows in any sensible reading reach the API, whatever the style of the document."""
+"""Any sensible reading of a document is accepted: its requests reach the API, whatever the style of the document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refer(name: str, **beside: Any) -> Json:
 
 
 def body_document(schema: Json, version: str = "3.0.3", **schemas: Any) -> Json:
-    """A document with the operation `run`, whose body has this schema."""
+    """Return a document with the operation `run` and a body with this schema."""
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     paths = {"/x": {"post": {"operationId": "run", "requestBody": body}}}
     return document_of(paths, version, components={"schemas": schemas})

@@ -97,7 +97,7 @@ def api() -> Iterator[ApiServer]:
 
 
 def send(api: ApiServer, request: ApiRequest) -> Received:
-    """Send a request to a real server, and return what it has received."""
+    """Send a request to a real server, and return it as received."""
 
     async def exchange() -> None:
         client = HttpClient(AddressPolicy(parse_networks(["loopback"])), max_body=1000, tls=TLS)
@@ -109,7 +109,7 @@ def send(api: ApiServer, request: ApiRequest) -> Received:
 
 
 def parse_request(received: Received) -> Request:
-    """Parse a request with werkzeug, which has nothing in common with the client."""
+    """Parse a request with werkzeug, which shares no code with the client."""
     parts = urlsplit(received.target)
     builder = EnvironBuilder(
         base_url="http://h",
@@ -134,7 +134,7 @@ OBJECT = {"type": "object", "properties": {"R": {"type": "string"}, "G": {"type"
 
 @st.composite
 def parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
-    """A parameter whose style openapi-core can parse, and its value."""
+    """Generate a parameter in a style of openapi-core, and its value."""
     place, style, explode, value, schema = draw(
         st.sampled_from(
             [

@@ -52,7 +52,7 @@ def status(base: str, method: str, path: str, **headers: Any) -> httpx2.Response
 
 
 def let_in(answer: httpx2.Response) -> bool:
-    """Whether the guard had nothing against a request, whatever the endpoint then said of it."""
+    """Whether the guard has passed a request, whatever the endpoint's response."""
     return answer.status_code not in {401, 403, 421}
 
 

@@ -183,7 +183,7 @@ async def test_a_handshake_client_is_notified_of_changed_lists(road: HttpWay) ->
 
 
 async def _heard_over_get(registry: Any, ear: Ear) -> None:
-    """The SDK's client opens its GET stream in the background and says nothing when it stands: change until heard."""
+    """Change the tools until the client receives it. The SDK's client opens its GET stream without a notification."""
     with anyio.fail_after(TIMEOUT):
         number = 0
         while not ear.heard.is_set():

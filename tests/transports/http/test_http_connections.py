@@ -55,7 +55,7 @@ async def exchange(app: ASGIApp, request: bytes) -> bytes:
 
 
 def responding(body: bytes = b"done", status: int = 200, **headers: str) -> ASGIApp:
-    """An app that responds without reading the request. It lists the paths in `seen`."""
+    """Return an app that responds without reading the request. It lists the paths in `seen`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         requests.append(scope["path"])

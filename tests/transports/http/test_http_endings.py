@@ -76,7 +76,7 @@ async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
 
 
 async def cut(server: HttpServer, tool: str) -> None:
-    """Call a tool without an end, and report anything that comes back."""
+    """Call an endless tool, and raise if there is a result."""
     request = stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
         with contextlib.suppress(httpx2.TransportError):

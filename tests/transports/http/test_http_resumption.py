@@ -248,7 +248,7 @@ async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, 
 
 
 class Broken:
-    """A store whose methods always fail."""
+    """A store with methods that always fail."""
 
     async def get(self, key: str) -> bytes | None:
         raise ConnectionError("nobody answers")

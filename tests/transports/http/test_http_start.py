@@ -1,4 +1,4 @@
-"""How serving begins, or is refused: addresses, ports and tokens."""
+"""The start of serving, and its rejected configurations: addresses, ports and tokens."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def vault() -> Iterator[None]:
 
 @contextlib.contextmanager
 def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Yield the URL of a server, and all headers that it gets. Its only tool fails with the headers of its request.
+    """Yield the URL of a server, and all its received headers. Its only tool fails with the headers of its request.
 
     `accepted` are the values of `Authorization` without status 401; by default, it accepts all.
     """

@@ -13,7 +13,7 @@ from tests.kits.web.page_server import OtherClients, PageServer
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """The shop, which the tests of a module share."""
+    """Yield the shop for the tests of a module."""
     shop = PageServer(tmp_path_factory.mktemp("shop"))
     shop.start()
     yield shop

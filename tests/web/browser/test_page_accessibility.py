@@ -41,7 +41,7 @@ def axe(pytestconfig: pytest.Config) -> Path:
 
 
 def find_violations(page: Page, rules: dict) -> list[str]:
-    """Return the violations that axe-core finds: the rule, and the beginning of the element."""
+    """Return the violations found by axe-core: the rule, and the beginning of the element."""
     results = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", rules)
     violations: list[str] = []
     for violation in results["violations"]:

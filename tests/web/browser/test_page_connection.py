@@ -15,7 +15,7 @@ from tests.kits.web.page_server import TOKEN, OtherClients, PageServer
 
 @pytest.fixture
 def blank(browser: Browser) -> Iterator[Page]:
-    """A tab that has no token."""
+    """Yield a tab without a token."""
     context = browser.new_context()
     yield context.new_page()
     context.close()

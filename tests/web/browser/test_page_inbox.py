@@ -14,7 +14,7 @@ BOTH_ERAS = pytest.mark.parametrize("mode", [LEGACY, STATELESS])
 
 @pytest.fixture
 def inbox(page: Page) -> Locator:
-    """The Inbox, which is empty at first."""
+    """Return the Inbox, which is empty at first."""
     page.get_by_role("link", name="Inbox").click()
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     return page.get_by_role("main")

@@ -12,7 +12,7 @@ from tests.kits.web.page_server import PageServer
 
 
 def open_tool(page: Page, name: str) -> Locator:
-    """Select a tool in the list, and return the part of the page that is about it."""
+    """Select a tool in the list, and return its part of the page."""
     page.get_by_role("link", name=name).first.click()
     tool = page.get_by_role("region", name="Tool", exact=True)
     expect(tool.get_by_role("heading", name=name, exact=True)).to_be_visible()
@@ -26,7 +26,7 @@ def call(tool: Locator) -> Locator:
 
 
 def expect_json(tool: Locator, arguments: dict) -> None:
-    """Wait until the arguments beside the form are these."""
+    """Wait for these arguments in the JSON view."""
     expect(tool.get_by_label("JSON", exact=True)).to_have_value(json.dumps(arguments, indent=2))
 
 

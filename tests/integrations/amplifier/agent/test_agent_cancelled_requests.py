@@ -20,7 +20,7 @@ from tests.kits.http.http_process import command, running
 
 
 def build_silent_reply() -> Reply:
-    """Return a stream with an end in the middle, which stays open."""
+    """Return a stream that sends its first half and stays open."""
     reply = stream("I thi", "first")
     reply.body, reply.is_endless = reply.body[:3], True
     return reply

@@ -1,4 +1,4 @@
-"""What hooks decide about the task of an agent holds for every orchestrator."""
+"""The decisions of hooks about the task of an agent hold for every orchestrator."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Plan(Served):
         return messages
 
     def get_results(self) -> list[str]:
-        """What the first agent has read as the results of its tools."""
+        """Return the tool results that the first agent has received."""
         [first] = [
             entry.session
             for key, entry in self.source.sessions._sessions.items()
@@ -150,7 +150,7 @@ class Plan(Served):
         return [message["content"] for message in messages if message["role"] == "tool"]
 
     def get_events(self) -> list[tuple[str, Any, Any]]:
-        """What the hooks of `gate` have received."""
+        """Return the events received by the hooks of `gate`."""
         [registration] = self.coordinator.hooks.list_registrations()["tool:pre"]
         results: list[tuple[str, Any, Any]] = registration.handler.__globals__["EVENTS"]
         return results

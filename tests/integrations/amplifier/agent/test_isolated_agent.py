@@ -117,7 +117,7 @@ def serve(folder: Path, *responses: Any, workers: int = 1, **plan: Any) -> Bridg
 
 
 def list_results(folder: Path) -> list[str]:
-    """What the agent has read as results of its tools."""
+    """Return the tool results that the agent has received."""
     lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
     return [message["content"] for message in map(json.loads, lines) if message["role"] == "tool"]
 

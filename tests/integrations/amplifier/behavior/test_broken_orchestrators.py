@@ -23,7 +23,7 @@ CUT = "[the call was interrupted]"
 
 @dataclass(frozen=True, kw_only=True)
 class Flaws:
-    """What a small orchestrator does wrong; nothing by default."""
+    """The flaws of a small orchestrator; none by default."""
 
     returns: str = "text"
     loses: tuple[str, ...] = ()

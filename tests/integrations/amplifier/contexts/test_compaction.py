@@ -1,4 +1,4 @@
-"""Which messages of a long history a request gets."""
+"""The messages of a long history in a request."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SECRET = "sesame-4711"
 
 
 def create_server(answer: Any, output_schema: Any = None) -> HookedServer:
-    """A server with a tool `t` that answers with this, or raises it."""
+    """Return a server with a tool `t` that returns or raises this."""
     server = HookedServer()
 
     async def handler(data: Any) -> Any:

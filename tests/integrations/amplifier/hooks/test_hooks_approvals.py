@@ -17,7 +17,7 @@ from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, code_of,
 
 
 def create_asking_server(**asked: Any) -> HookedServer:
-    """A server whose hook asks about every call."""
+    """Return a server with a hook that asks about every call."""
     server = HookedServer()
     server.on("tool:pre", ask(**asked))
     server.on("tool:error")
@@ -25,7 +25,7 @@ def create_asking_server(**asked: Any) -> HookedServer:
 
 
 async def never() -> None:
-    """Somebody who does not answer."""
+    """Never answer a question."""
     await anyio.sleep_forever()
 
 

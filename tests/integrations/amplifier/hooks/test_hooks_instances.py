@@ -27,7 +27,7 @@ ALLOW, DENY = {"q1": accept(value="Allow")}, {"q1": accept(value="Deny")}
 
 
 def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
-    """A server whose hooks change the arguments and ask."""
+    """Return a server with hooks that change the arguments and ask."""
     server = HookedServer()
     server.on("tool:pre", modify(tool_input={"n": 5}))
     server.on(event, ask(**asked))

@@ -18,7 +18,7 @@ DENY, ALLOW = accept(value="Deny"), accept(value="Allow")
 
 
 def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
-    """A server whose hook allows by default what no user decides at once."""
+    """Return a server with a hook that asks, and allows the call without an immediate answer."""
     server = HookedServer()
     server.on(event, ask(approval_default="allow", approval_timeout=0.3, **asked))
     return server

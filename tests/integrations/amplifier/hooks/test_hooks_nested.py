@@ -13,7 +13,7 @@ from tests.kits.hooks.hooks_kit import HookedServer, inject, open_client, texts
 
 
 def build_house() -> HookedServer:
-    """A server with a chain of three steps, the last of which fails for a sum above 10."""
+    """Return a server with a chain of three steps. The last one fails for a sum above 10."""
     server = HookedServer()
 
     @tool(registry=server.registry)

@@ -21,7 +21,7 @@ def anyio_backend() -> str:
 
 
 def result(random: random.Random, name: str, asked: list[str]) -> Any:
-    """What a handler answers: any action; only one asks, because several questions are one here alone."""
+    """Return a random action of a handler. Only one handler asks, because amplifier-core supports one question."""
     action = random.choice(["continue", "continue", "inject_context", "modify", "ask_user", "deny", None])
     if action == "ask_user" and not asked:
         asked.append(name)
@@ -58,7 +58,7 @@ async def emit_event(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[
 
 
 def made_of(result: Any) -> dict[str, Any]:
-    """What handlers have made of the data; amplifier-core completes it only where there are any."""
+    """Return the data after the handlers. amplifier-core adds fields only if there are handlers."""
     return {key: value for key, value in result.data.items() if key not in ("timestamp", "session_id", "parent_id")}
 
 

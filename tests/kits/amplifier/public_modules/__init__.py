@@ -1,6 +1,6 @@
-"""Public Amplifier modules, unmodified and pinned, through the official client in both eras.
+"""Public Amplifier modules, unmodified and pinned, called by the official client in both eras.
 
-Not a part of the tests: it fetches from the network. `make modules`, or with clones of the repositories in a folder
-`python -m tests.kits.amplifier.public_modules --clones FOLDER` (FOLDER/NAME, or FOLDER/NAME.git). Prints what it has
-seen, and ends with 1 where that is not what it should be.
+This is not a part of the tests, because it needs the network. Run `make modules`, or `python -m
+tests.kits.amplifier.public_modules --clones FOLDER` with clones of the repositories (FOLDER/NAME, or FOLDER/NAME.git).
+It prints its observations and ends with 1 if one is unexpected.
 """

@@ -103,7 +103,7 @@ def build_empty(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
-    """What arrives of a block."""
+    """Return the deltas of a streamed block."""
     if block["type"] == "tool_use":
         return [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
     names = [name for name in block if name != "type"]

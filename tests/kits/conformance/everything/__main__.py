@@ -1,6 +1,6 @@
-"""A server with everything that the official conformance suite calls for, in both eras: `python everything --port 0`.
+"""A server with everything the official conformance suite calls, in both eras: `python everything --port 0`.
 
-It stands on the public face of mcp_bridge and the standard library alone, as anybody's server would.
+Like a user's server, it imports only the public modules of mcp_bridge and the standard library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = ("content", "messages", "schemas", "resources", "prompts", "long_calls")
 
 
 def options() -> argparse.Namespace:
-    """What the command line says."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="everything", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--instances", type=Path, help="be one of several: a folder in which they find each other")

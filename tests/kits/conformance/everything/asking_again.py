@@ -1,6 +1,6 @@
-"""The same tools and prompt for several instances: each ends with what it asks and is called again with the answers.
+"""The same tools and prompt for several instances: each returns its questions and is called again with the answers.
 
-Nothing is kept between the two calls but the state that travels through the client, sealed.
+Between the two calls there is only the sealed state, which travels through the client.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_elicitation_sep1330_enums(ctx: CallContext) -> str | NeedsInput:
 
 @tool(registry=registry)
 def test_missing_capability(ctx: CallContext) -> str | NeedsInput:
-    """Need a client that can sample."""
+    """Require a client with sampling."""
     if "said" not in ctx.answers:
         return NeedsInput({"said": Sampling("Say something.", 100)})
     return ctx.answers["said"].text
@@ -54,7 +54,7 @@ def test_missing_capability(ctx: CallContext) -> str | NeedsInput:
 
 @tool(registry=registry)
 async def test_streaming_elicitation(ctx: CallContext) -> str | NeedsInput:
-    """Tell of progress, then ask."""
+    """Report progress, then ask."""
     await ctx.report_progress(50, 100)
     return told(ctx.answers["confirm"]) if "confirm" in ctx.answers else NeedsInput({"confirm": CONFIRM})
 
@@ -93,7 +93,7 @@ def test_input_required_result_request_state(ctx: CallContext) -> str | NeedsInp
 
 @tool(registry=registry)
 def test_input_required_result_tampered_state(ctx: CallContext) -> str | NeedsInput:
-    """Ask, with a state that nobody may change."""
+    """Ask, with a state that clients must not change."""
     if "confirm" not in ctx.answers:
         return NeedsInput({"confirm": CONFIRM}, state={"step": 1})
     return told(ctx.answers["confirm"])
@@ -101,7 +101,7 @@ def test_input_required_result_tampered_state(ctx: CallContext) -> str | NeedsIn
 
 @tool(registry=registry)
 def test_input_required_result_multiple_inputs(ctx: CallContext) -> str | NeedsInput:
-    """Ask a person and a model, and for the folders, all at once."""
+    """Ask the user, the model, and for the roots, in one round."""
     if not ctx.answers:
         return NeedsInput(SEVERAL, state={"step": 1})
     name, folders = ctx.answers["user_name"].content.get("name"), ctx.answers["client_roots"]
@@ -120,7 +120,7 @@ def test_input_required_result_multi_round(ctx: CallContext) -> str | NeedsInput
 
 @tool(registry=registry)
 def test_input_required_result_capabilities(ctx: CallContext) -> str | NeedsInput:
-    """Ask only what this client can be asked."""
+    """Ask only questions that this client supports."""
     if not ctx.answers:
         return NeedsInput(supported(ctx.capabilities))
     return f"Answered: {', '.join(ctx.answers)}"
@@ -128,7 +128,7 @@ def test_input_required_result_capabilities(ctx: CallContext) -> str | NeedsInpu
 
 @prompt(name="test_input_required_result_prompt", registry=registry)
 def asking_prompt(ctx: CallContext) -> str | NeedsInput:
-    """A prompt that asks for its context."""
+    """A prompt with a question about its context."""
     if "user_context" not in ctx.answers:
         return NeedsInput({"user_context": CONTEXT})
     return f"Work with this context: {ctx.answers['user_context'].content.get('context', 'none')}"

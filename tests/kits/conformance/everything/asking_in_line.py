@@ -34,13 +34,13 @@ async def test_elicitation_sep1330_enums(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_missing_capability(ctx: CallContext) -> str:
-    """Need a client that can sample."""
+    """Require a client with sampling."""
     return (await ctx.sample("Say something.", max_tokens=100)).text
 
 
 @tool(registry=registry)
 async def test_streaming_elicitation(ctx: CallContext) -> str:
-    """Tell of progress, then ask."""
+    """Report progress, then ask."""
     await ctx.report_progress(50, 100)
     return told(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
 
@@ -74,13 +74,13 @@ async def test_input_required_result_request_state(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_input_required_result_tampered_state(ctx: CallContext) -> str:
-    """Ask, with a state that nobody may change."""
+    """Ask, with a state that clients must not change."""
     return told(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
 
 
 @tool(registry=registry)
 async def test_input_required_result_multiple_inputs(ctx: CallContext) -> str:
-    """Ask a person and a model, and for the folders, all at once."""
+    """Ask the user, the model, and for the roots, in one round."""
     answers = await ctx.put(SEVERAL)
     name, folders = answers["user_name"].content.get("name"), answers["client_roots"]
     return f"{answers['greeting'].text} {name} works in {len(folders)} folders."
@@ -96,12 +96,12 @@ async def test_input_required_result_multi_round(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_input_required_result_capabilities(ctx: CallContext) -> str:
-    """Ask only what this client can be asked."""
+    """Ask only questions that this client supports."""
     return f"Answered: {', '.join(await ctx.put(supported(ctx.capabilities)))}"
 
 
 @prompt(name="test_input_required_result_prompt", registry=registry)
 async def asking_prompt(ctx: CallContext) -> str:
-    """A prompt that asks for its context."""
+    """A prompt with a question about its context."""
     answer = await ctx.ask(CONTEXT.message, CONTEXT.schema, key="user_context")
     return f"Work with this context: {answer.content.get('context', 'none')}"

@@ -1,6 +1,7 @@
-"""Tools that change what is published: one tool and one prompt that come and go.
+"""Tools that change the offer: they add and remove one tool and one prompt.
 
-Instances behind one address publish the same, so each makes the changes of all: a folder has their ports.
+Instances behind one address publish the same offer, so a change goes to all of them. They find each other's ports in a
+folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CHANGES = {b"t": change_tools, b"p": change_prompts}
 
 
 def publish(instances: Path | None) -> None:
-    """Publish the tools that change things: in this process, or in all whose ports are in the folder."""
+    """Publish the tools that change the offer, of this process or of all processes with a port in the folder."""
     if instances is not None:
         ear = socket.create_server(("127.0.0.1", 0))
         (instances / str(ear.getsockname()[1])).touch()
@@ -59,7 +60,7 @@ def publish(instances: Path | None) -> None:
 
 
 def hear(ear: socket.socket) -> None:
-    """Make the changes that any instance tells of, for as long as the process lives."""
+    """Apply the changes of all instances until the process ends."""
     while True:
         line, _ = ear.accept()
         with line:

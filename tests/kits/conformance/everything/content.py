@@ -1,4 +1,4 @@
-"""Tools that answer with each kind of content, and one that fails."""
+"""Tools with a result of each content type, and one that fails."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_audio_content() -> Audio:
 
 @tool(registry=registry)
 def test_embedded_resource() -> EmbeddedResource:
-    """Answer with a resource that comes along."""
+    """Return an embedded resource."""
     return EmbeddedResource("test://embedded-resource", "This is an embedded resource content.", "text/plain")
 
 
 @tool(registry=registry)
 def test_multiple_content_types() -> list[Content]:
-    """Answer with text, a picture and a resource at once."""
+    """Return a text, a picture and a resource."""
     data = json.dumps({"test": "data", "value": 123})
     return [
         Text("Multiple content types test:"),

@@ -1,4 +1,4 @@
-"""Tools whose calls take long, and what the suite expects of them as tasks."""
+"""Tools with long calls, including the tasks of the suite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = fields(name={"type": "string"})
 
 @tool(registry=registry)
 async def greet(name: str) -> str:
-    """Greet somebody."""
+    """Return a greeting."""
     return f"Hello, {name}!"
 
 
@@ -50,7 +50,7 @@ async def failing_job() -> str:
 
 @tool(registry=registry)
 async def protocol_error_job(ctx: CallContext) -> str:
-    """Need something that the client has not declared, which is an error of the protocol."""
+    """Require an undeclared capability, which is an error of the protocol."""
     return str(await ctx.roots())
 
 
@@ -63,7 +63,7 @@ async def confirm_delete(filename: str, ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def multi_input(ctx: CallContext) -> str:
-    """Ask two questions at once."""
+    """Ask two questions in one round."""
     answers = await ctx.put({"name": Form("Your name?", NAME), "confirm": Form("Sure?", CONFIRM)})
     return f"{answers['name'].content.get('name')} is sure"
 

@@ -1,4 +1,4 @@
-"""Tools that speak while they run: log messages, progress, a stream that ends before the answer."""
+"""Tools with messages during the call: log messages, progress, and a stream that ends early."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ async def test_tool_with_logging(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_logging_tool(ctx: CallContext) -> str:
-    """Send a log message, which only a client that asked for messages may get."""
+    """Send a log message. Only clients that asked for messages may receive it."""
     await ctx.log("info", "The logging tool was called", logger="everything")
     return "One message was logged."
 
 
 @tool(registry=registry)
 async def test_tool_with_progress(ctx: CallContext) -> str:
-    """Tell of progress three times, then answer."""
+    """Report progress three times, then return."""
     await ctx.report_progress(0, 100)
     await asyncio.sleep(PAUSE)
     await ctx.report_progress(50, 100)

@@ -13,7 +13,7 @@ PLACES = ("paris", "park", "party")
 
 @prompt(name="test_simple_prompt", registry=registry)
 def simple() -> str:
-    """A prompt that is always the same."""
+    """A prompt with a constant text."""
     return "This is a simple prompt for testing."
 
 
@@ -30,7 +30,7 @@ def with_arguments(arg1: str, arg2: str) -> str:
 
 @prompt(name="test_prompt_with_embedded_resource", registry=registry)
 def with_embedded_resource(resourceUri: str) -> list[Content]:
-    """A prompt that brings a resource along.
+    """A prompt with an embedded resource.
 
     Args:
         resourceUri: The URI of the resource to embed.
@@ -43,5 +43,5 @@ def with_embedded_resource(resourceUri: str) -> list[Content]:
 
 @prompt(name="test_prompt_with_image", registry=registry)
 def with_image() -> list[Content]:
-    """A prompt that brings a picture along."""
+    """A prompt with a picture."""
     return [Image(RED_DOT, "image/png"), Text("Please analyze the image above.")]

@@ -1,4 +1,4 @@
-"""What the asking tools and the asking prompt put to the client."""
+"""The questions of the asking tools and of the asking prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULTS = {
 
 
 def titled(*names: str) -> list[dict[str, str]]:
-    """Choices that people see by another name than the answer has."""
+    """Return choices with different titles and values."""
     return [{"const": f"value{number}", "title": name} for number, name in enumerate(names, 1)]
 
 
@@ -71,7 +71,7 @@ SEVERAL = {
 
 
 def supported(capabilities: Any) -> dict[str, Form | Sampling | Roots]:
-    """The questions of `SEVERAL` that a client with these capabilities can be asked."""
+    """Return the questions of `SEVERAL` for a client with these capabilities."""
     needed = {"user_name": "elicitation", "greeting": "sampling", "client_roots": "roots"}
     return {key: question for key, question in SEVERAL.items() if needed[key] in capabilities}
 

@@ -12,19 +12,19 @@ from mcp_bridge import resource
 
 @resource("test://static-text", name="Static text", mime_type="text/plain", registry=registry)
 def static_text() -> str:
-    """Text that never changes."""
+    """A constant text."""
     return "This is the content of the static text resource."
 
 
 @resource("test://static-binary", name="Static binary", mime_type="image/png", registry=registry)
 def static_binary() -> bytes:
-    """A picture that never changes."""
+    """A constant picture."""
     return RED_DOT
 
 
 @resource("test://watched-resource", name="Watched resource", mime_type="text/plain", registry=registry)
 def watched_resource() -> str:
-    """Text that clients may subscribe to."""
+    """A text with subscriptions."""
     return "Watched resource content"
 
 

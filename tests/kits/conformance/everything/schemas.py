@@ -1,4 +1,4 @@
-"""Tools whose input schemas the suite looks at."""
+"""Tools whose input schemas the suite inspects."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ CONTACT = {
 
 @tool("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features", CONTACT, registry=registry)
 def json_schema_2020_12_tool(contact: dict[str, Any]) -> str:
-    """Say how somebody can be reached."""
+    """Return the ways to reach a contact."""
     return f"Reached by {', '.join(sorted(contact))}."
 
 
 @tool(registry=registry)
 def test_x_mcp_header(region: Annotated[str, Header("Region")]) -> str:
-    """Say which region was meant, in the arguments and in the header alike.
+    """Return the region in the arguments and in the header.
 
     Args:
-        region: The region, which routers read from the header.
+        region: The region, also in a header for routers.
     """
     return f"Region: {region}"

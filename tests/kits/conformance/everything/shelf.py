@@ -1,4 +1,4 @@
-"""The one registry of this process: what the other files publish on."""
+"""The only registry of this process. The other files publish here."""
 
 from __future__ import annotations
 
