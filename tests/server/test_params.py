@@ -1,4 +1,4 @@
-"""Params are checked by the schemas of their protocol revision. An error has the place and the reason, but no values."""
+"""Params are checked by the schemas of their protocol revision. An error has the place and the reason, no values."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ def anyio_backend(way: Way) -> str:
 
 @pytest.fixture
 def options() -> Mapping[str, Any]:
-    """Return the options of the server (see `protocol_server.make`). Tests override them by parametrizing this fixture."""
+    """Return the options of the server (see `protocol_server.make`). Tests override them by parametrization."""
     return {}
 
 
 @pytest.fixture
 def http() -> Mapping[str, Any]:
-    """Return the access options of the HTTP server (`token`, and fields of `HttpOptions`), which tests override likewise."""
+    """Return the access options of the HTTP server (`token`, and fields of `HttpOptions`)."""
     return {}
 
 
