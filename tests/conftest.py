@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "bridge",
-    deadline=None,  # machines are slow and busy
-    derandomize="CI" in os.environ,  # a landing does not depend on chance; runs elsewhere explore
+    # Machines are slow and busy, so examples have no deadline.
+    deadline=None,
+    # In CI the same examples run each time. Other runs explore new ones.
+    derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("bridge")

@@ -72,7 +72,8 @@ def test_every_name_of_the_tool_use_api_is_available_and_documented() -> None:
     values = {name: getattr(mcp_bridge.tool_use, name) for name in TOOL_USE}
     assert [name for name, value in values.items() if not inspect.getdoc(value)] == []
     different = [name for name, value in values.items() if getattr(mcp_bridge, name, value) is not value]
-    assert different == ["tool"]  # the two decorators differ in what a function receives
+    # The two decorators differ in the arguments of the function.
+    assert different == ["tool"]
 
 
 def test_a_name_that_is_not_public_is_not_there() -> None:

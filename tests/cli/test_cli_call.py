@@ -184,7 +184,8 @@ def test_progress_is_a_bar_on_a_terminal(tmp_path: Path) -> None:
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=terminal, env=environ) as process:
         os.close(terminal)
         drawn = b""
-        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        # Linux raises OSError if the other end is closed.
+        with contextlib.suppress(OSError):
             while data := os.read(controller, 4096):
                 drawn += data
         os.close(controller)

@@ -19,7 +19,8 @@ NOT_FOR_PLAIN_TOOLS = {
     "pydantic", "pydantic_core", "rich", "ruamel", "typer", "watchfiles",
 }  # fmt: skip
 """What `serve` of a Python file does not import to list its tools, if schemas or types are plain."""
-if sys.platform == "linux":  # elsewhere there is no supervisor
+# Other systems have no supervisor.
+if sys.platform == "linux":
     NOT_FOR_PLAIN_TOOLS.add("psutil")
 
 

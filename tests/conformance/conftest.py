@@ -10,6 +10,7 @@ from tests.kits.conformance.referee import Toolchain
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
     """Node and the suite; without them the tests are skipped aloud, and fail in CI."""
-    from tests.kits.node.needed import needed  # referee makes its folder known
+    # The import of referee makes its folder known.
+    from tests.kits.node.needed import needed
 
     return needed(pytestconfig, "THE CONFORMANCE SUITE DID NOT RUN")

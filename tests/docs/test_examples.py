@@ -73,7 +73,8 @@ async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path)
     with anyio.fail_after(100):
         async with Client(stdio_client(server)) as client:
             while name == "gateway.yaml" and len((await client.list_tools()).tools) < len(tools):  # noqa: ASYNC110
-                await anyio.sleep(0.05)  # a slow server does not delay the others
+                # A slow server does not delay the others.
+                await anyio.sleep(0.05)
             assert [tool.name for tool in (await client.list_tools()).tools] == tools
             warm = next(name for name in tools if name.endswith(("temperature", "how_warm")))
             result = await client.call_tool(warm, {"city": "Oslo"})

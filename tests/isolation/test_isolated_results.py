@@ -86,7 +86,8 @@ async def test_unexpected_errors_are_only_in_the_log(tmp_path: Path, caplog: pyt
             result = await client.call_tool("answers", {"kind": key})
             assert "internal error (reference" in result.content[0].text  # type: ignore[union-attr]
             assert "s3cret" not in str(dump_result(result))
-            assert "isolated_offers.py" in caplog.text  # the worker's own traceback
+            # The log has the traceback of the worker.
+            assert "isolated_offers.py" in caplog.text
             assert key == "Odd error" or "s3cret text" in caplog.text
 
 

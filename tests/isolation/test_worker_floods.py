@@ -89,7 +89,8 @@ async def measure(ctx: CountingContext, message: Any, times: int) -> float:
 @pytest.mark.parametrize("case", FLOODS)
 async def test_a_worker_that_floods_the_bridge_has_to_wait(case: str) -> None:
     ctx = CountingContext()
-    assert await measure(ctx, FLOODS[case], 300) > 1.5  # the first offer takes half of what is allowed at once
+    # The first offer uses half of the burst allowance.
+    assert await measure(ctx, FLOODS[case], 300) > 1.5
     # The result of the call cancels the requests for tools that have only begun.
     assert ctx.counts[case] >= 300 - (MAX_REQUESTS if case == "tools" else 0)
 
@@ -147,7 +148,8 @@ async def test_a_call_has_a_limited_number_of_tools_that_its_worker_has_begun_to
     class RunningContext(CountingContext):
         async def invoke_entry(self, entry: ToolEntry, arguments: Any = None) -> ToolResult:
             self.counts["begun"] += 1
-            result: ToolResult = await entry.handler(arguments, self)  # the worker never reports the outcome
+            # The worker never reports the outcome.
+            result: ToolResult = await entry.handler(arguments, self)
             return result
 
     ctx, request = RunningContext(), replace(REQUEST, publish_tool=lambda ctx, entry: entry)

@@ -21,7 +21,8 @@ from mcp_bridge._protocol.wire.tools import to_wire
 from tests.kits.fuzzing import TIMES, examples
 from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
 
-pytestmark = pytest.mark.timeout(120 * TIMES)  # making a schema takes longer than all that is done with it
+# Generating a schema takes longer than all checks of it.
+pytestmark = pytest.mark.timeout(120 * TIMES)
 ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%6D")]
 OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)

@@ -130,7 +130,8 @@ def test_a_template_for_matching_uris_has_no_problems(template: str) -> None:
 def test_a_template_is_rejected_with_the_place_and_advice(template: str, line: str) -> None:
     [problem] = check_template(template)
     assert line in problem
-    if "not a URI" not in problem:  # the SDK takes any text for a template
+    # The SDK accepts any text as a template.
+    if "not a URI" not in problem:
         assert not can_be_matched(template)
 
 

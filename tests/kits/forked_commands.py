@@ -45,7 +45,8 @@ def forked_command() -> list[str]:
     client, path = folder / "client.py", folder / "socket"
     client.write_text(CLIENT, encoding="utf-8")
     command = [sys.executable, "-m", "tests.kits.forked_commands", str(path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # as a client has them
+    # A client gives the process the same pipes.
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
     _PROCESSES.append(process)
     assert process.stdout is not None
@@ -57,7 +58,8 @@ def main() -> None:
     """Run orders, one after the other, until standard input ends."""
     for name in ("mcp.client", "mcp_bridge._cli.app", "mcp_bridge._server", "mcp_bridge.testing", "rich.table"):
         importlib.import_module(name)
-    gc.freeze()  # what is there is not copied by collections in forks
+    # Garbage collections in forks then do not copy existing objects.
+    gc.freeze()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(sys.argv[1])
         server.listen()
@@ -85,7 +87,8 @@ def main() -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
-    os._exit(_run(arguments, folder))  # without its end of 0.3 seconds, in which all modules are taken apart
+    # The regular exit would take 0.3 seconds to tear down all modules.
+    os._exit(_run(arguments, folder))
 
 
 def _run(arguments: list[str], folder: str) -> int:

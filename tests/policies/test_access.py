@@ -133,7 +133,8 @@ async def test_a_pattern_of_uris_decides_for_each_uri_of_a_template(tmp_path: Pa
         assert (await client.read_resource("notes://today")).contents
         assert (await client.get_prompt("write", {"topic": "cats"})).messages
         assert (await client.complete(PROMPT, {"name": "topic", "value": "c"})).completion.values == ["cats"]
-        for uri in ("notes://secret-plan", "notes://%73ecret-plan"):  # the same variable
+        # Both spellings have the same value of the variable.
+        for uri in ("notes://secret-plan", "notes://%73ecret-plan"):
             with pytest.raises(MCPError, match="was denied"):
                 await client.read_resource(uri)
 

@@ -182,7 +182,8 @@ async def test_a_result_expires_after_its_ttl() -> None:
 
 
 async def test_a_full_cache_removes_the_least_recently_used_results() -> None:
-    registry = build_registry([0.0], size=1500)  # room for two
+    # There is room for two results.
+    registry = build_registry([0.0], size=1500)
     first = [await dispatch(registry, key) for key in ("a", "b", "a", "c")]
     texts = [await dispatch(registry, key) for key in ("a", "b")]
     assert texts[0] == first[0]

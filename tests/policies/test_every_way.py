@@ -33,11 +33,14 @@ OTHERS = {
 async def test_policies_and_settings_reach_a_tool_in_every_way(tmp_path: Path, way: str) -> None:
     runs = await follow_way(tmp_path, WAYS[way])
     expected_runs = {name: list(case.runs) for name, case in CASES.items()}
-    if way == "command":  # each command is a server of its own
+    # Each command is a separate server.
+    if way == "command":
         expected_runs |= {name: [] for name, case in CASES.items() if case.calls > 1}
-    if way == "task":  # tasks.timeout takes precedence over limits.tools
+    # For tasks, tasks.timeout takes precedence over limits.tools.
+    if way == "task":
         expected_runs["timeout"] = runs["timeout"]
-    if not runs["hidden"]:  # a caller that sends a hidden argument may be rejected
+    # A caller that sends a hidden argument may be rejected.
+    if not runs["hidden"]:
         expected_runs["hidden"] = []
     assert runs == expected_runs
     assert publish_name("audit") in {record["name"] for record in read_records(tmp_path / TRAIL)}

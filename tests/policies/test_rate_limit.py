@@ -118,7 +118,8 @@ async def test_resources_of_a_template_count_together(tmp_path: Path) -> None:
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, {"rate_limit": {"limit": "1/day"}})
     async with connect(bridge) as client:
         await client.read_resource("notes://a")
-        for uri in ("notes://a", "notes://b"):  # any number of URIs match the template
+        # Any number of URIs match the template.
+        for uri in ("notes://a", "notes://b"):
             with pytest.raises(Exception, match=f"Resource '{uri}' did not run: at most 1 call per day"):
                 await client.read_resource(uri)
 
@@ -184,6 +185,7 @@ async def test_a_limit_in_redis_holds_across_two_servers(tmp_path: Path, redis_p
         calls = [first, second, first, second, first]
         assert [await try_call(client) for client in calls] == [True, True, True, False, False]
         assert await try_call(other)
-        redis_process.kill()  # each server counts alone
+        # Without Redis, each server counts alone.
+        redis_process.kill()
         assert [await try_call(client) for client in (first, second)] == [True, True]
         assert [await try_call(first) for _ in range(3)] == [True, True, False]

@@ -54,7 +54,8 @@ FAST = {"wait": "1ms"}
 @pytest.mark.parametrize(
     ("error", "times", "options", "runs"),
     [
-        ("reset", 2, {}, 3),  # a subclass of ConnectionError
+        # ConnectionResetError is a subclass of ConnectionError.
+        ("reset", 2, {}, 3),
         ("reset", 3, {}, None),
         ("reset", 3, {"attempts": 4}, 4),
         ("value", 1, {}, None),

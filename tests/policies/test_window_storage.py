@@ -19,7 +19,8 @@ from limits.strategies import MovingWindowRateLimiter, RateLimiter, SlidingWindo
 from mcp_bridge._policies import window_storage
 from mcp_bridge._policies.window_storage import MIN_KEYS, WindowStorage
 
-STEP = 0.7071  # no sum of steps is a whole period, where `test` and `hit` of the package disagree
+# No sum of steps is a whole period, where `test` and `hit` of the package disagree.
+STEP = 0.7071
 STRATEGIES = [MovingWindowRateLimiter, SlidingWindowCounterRateLimiter]
 STEPS = st.lists(st.tuples(st.integers(0, 50).map(STEP.__mul__), st.sampled_from("ab")), max_size=60)
 

@@ -207,7 +207,8 @@ def test_a_sealed_text_is_unreadable_and_different_each_time() -> None:
 
 
 def test_every_change_of_one_character_is_rejected() -> None:
-    for text in (TEXT, f"{TEXT}!", f"{TEXT}!!"):  # the last character has 2, 4 or 6 bits
+    # The last character has 2, 4 or 6 bits.
+    for text in (TEXT, f"{TEXT}!", f"{TEXT}!!"):
         state = create_sealer().seal(text, **REQUEST)
         for place, letter in enumerate(state):
             for other_params in {"A", "B", "-", "_", "+", "/", "=", "\n", "\u00e9"} - {letter}:

@@ -89,7 +89,8 @@ async def test_a_cursor_stays_valid_while_tools_are_added_and_removed(mode: str)
     registry = full()
     async with connect(registry, mode=mode) as client:
         first = await client.list_tools()
-        registry.unregister(first.tools[-1].name)  # the very tool the next page begins after
+        # The next page begins after this tool.
+        registry.unregister(first.tools[-1].name)
         registry.unregister("tool_000")
         registry.register(entry("tool_249a"))
         registry.register(entry("a_new_first"))

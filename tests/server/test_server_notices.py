@@ -113,7 +113,8 @@ async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> 
     async with serve_over_pipes(registry) as client:
         thread = threading.Thread(target=registry.register, args=(entry("new"),), daemon=True)
         thread.start()
-        thread.join(TIMEOUT)  # blocks the loop, on purpose
+        # This blocks the loop on purpose.
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
         await client.receive_message(CHANGED)
 
@@ -135,7 +136,8 @@ async def test_a_change_before_or_after_serving_is_ignored() -> None:
     registry = ToolRegistry()
     registry.register(entry("before"))
     bridge = Bridge(registry)
-    for name in ("one", "two"):  # the same endpoint may be served again
+    # An endpoint may be served twice.
+    for name in ("one", "two"):
         async with serve_over_pipes(bridge) as client:
             registry.register(entry(name))
             await client.receive_message(CHANGED)
@@ -168,7 +170,8 @@ def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> Non
 
     anyio.run(main, backend=anyio_backend)
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
-    notifier._soon = observations[0]  # as a thread read it just before the loop ended
+    # A thread may have read the callback just before the loop ended.
+    notifier._soon = observations[0]
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
     notifier._record_soon(ChangeEvent(UPDATED, "test://a"))
 
@@ -178,7 +181,8 @@ async def test_a_session_that_left_is_forgotten() -> None:
     async with connect(bridge, mode="legacy", message_handler=listener) as client:
         await client.list_tools()
         assert len(bridge.endpoint._notifier._sessions) == 1
-        await client.session.send_notification(types.InitializedNotification())  # twice is once
+        # A repeated notification has no effect.
+        await client.session.send_notification(types.InitializedNotification())
         await client.list_tools()
         assert len(bridge.endpoint._notifier._sessions) == 1
     assert bridge.endpoint._notifier._sessions == set()

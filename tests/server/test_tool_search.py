@@ -175,7 +175,8 @@ async def test_concurrent_searches_share_one_index() -> None:
 @pytest.mark.parametrize("query", ["unheard", "?!", "\0", "\ud800"])
 async def test_a_search_without_a_match_returns_advice(query: str) -> None:
     async with connect(build_bridge()) as client:
-        if query == "\ud800":  # the official client cannot send it
+        # The official client cannot send a lone surrogate.
+        if query == "\ud800":
             query = "\ufffd"
         result = await client.call_tool("search_tools", {"query": query})
     assert result.structured_content == {"tools": []}

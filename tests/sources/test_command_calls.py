@@ -77,7 +77,8 @@ async def test_the_environment_has_the_usual_variables_and_the_named_ones(
     result = await call_one(tmp_path, tool, env=env)
     environment = result["structuredContent"]["env"]
     assert environment["PLAIN"] == "value"
-    assert environment["TOKEN"] == "[secret]"  # the program has it, and no client sees it
+    # The program has the real value, and the client sees only this text.
+    assert environment["TOKEN"] == "[secret]"
     assert {"PATH", "HOME"} <= environment.keys()
     assert "SERVER_SECRET" not in environment
     assert "a token" not in json.dumps(result)

@@ -38,7 +38,8 @@ GREET = """
 def interpreter() -> Iterator[None]:
     """Remove the modules imported by a test."""
     modules, path, writes = set(sys.modules), list(sys.path), sys.dont_write_bytecode
-    sys.dont_write_bytecode = False  # as outside of tests: the source has to see to it
+    # Use the default of Python, because the source itself must not write bytecode.
+    sys.dont_write_bytecode = False
     yield
     assert sys.dont_write_bytecode is False
     sys.dont_write_bytecode, sys.path[:] = writes, path

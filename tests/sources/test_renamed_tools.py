@@ -56,7 +56,8 @@ def original(number: int) -> int:
 
 async def get_error(folder: Path, source: dict[str, Any], code: str, arguments: dict[str, Any]) -> str:
     """Return the error of a call to a source with the tool `original`, published as `renamed`."""
-    module = f"{folder.name}.py"  # a name that no other test imports
+    # No other test imports this name.
+    module = f"{folder.name}.py"
     (folder / module).write_text(code)
     settings = {"sources": [{**source, "alias": {"original": "renamed"}}]}
     (folder / "bridge.json").write_text(json.dumps(settings).replace("MODULE.py", module))

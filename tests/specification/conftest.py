@@ -25,7 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def prefork() -> Iterator[str]:
     """Where to ask for a server process over stdio."""
     with (
-        tempfile.TemporaryDirectory(prefix="mcp") as folder,  # pytest's own is too deep for a socket on some systems
+        # On some systems, pytest's folder is too deep for a socket.
+        tempfile.TemporaryDirectory(prefix="mcp") as folder,
         subprocess.Popen(
             [sys.executable, "-m", protocol_prefork.__name__, address := f"{folder}/socket"],
             cwd=ROOT,

@@ -148,7 +148,8 @@ def meta_keys(value: Any) -> Iterator[str]:
 @over("memory", "http", stateless=True)
 async def test_a_stateless_request_without_a_required_field_is_refused(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        await raw.get_result("tools/list")  # which era it is, is settled
+        # After this request the era is fixed.
+        await raw.get_result("tools/list")
         for missing in ("protocolVersion", "clientCapabilities"):
             request = raw.make_request("tools/list", meta={f"{META_PREFIX}{missing}": None})
             headers = {"MCP-Protocol-Version": STATELESS} if raw.transport == "http" else {}

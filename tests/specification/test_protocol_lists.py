@@ -149,7 +149,8 @@ async def test_the_official_client_hears_of_changes(connected: Connected) -> Non
         else:
             with anyio.fail_after(TIMEOUT):
                 number = 0
-                while not heard.is_set():  # over HTTP its stream opens in the background, and it says nothing then
+                # Over HTTP the stream opens in the background, without a notification.
+                while not heard.is_set():
                     number += 1
                     await client.call_tool("add", {"kind": "tools", "name": f"newcomer_{number}"})
                     await anyio.lowlevel.checkpoint()

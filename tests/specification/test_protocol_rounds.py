@@ -163,7 +163,8 @@ async def test_a_request_state_is_rejected_after_its_ttl(connected: Connected) -
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
             asked = await raw.call(tool)
-            await anyio.sleep(0.1)  # its time, not an order of events
+            # This waits for the expiry, not for an order of events.
+            await anyio.sleep(0.1)
             answer = await raw.request("tools/call", again(asked, tool, {"name": named("Ann")}))
             assert refused(answer), answer
 
@@ -209,7 +210,8 @@ async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: 
         await raw.get_result("tools/call", back, meta={"progressToken": "b"})
         progress = [each["params"]["progressToken"] for each in raw.list_notifications("notifications/progress")]
         assert progress == ["a", "b"]
-        assert len(raw.list_notifications("notifications/message")) == 1  # the second request has not opted in
+        # The second request has not opted in.
+        assert len(raw.list_notifications("notifications/message")) == 1
 
 
 @proves("utilities/cancel")

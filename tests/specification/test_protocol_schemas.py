@@ -107,7 +107,8 @@ async def test_a_reference_to_the_network_is_not_followed(connected: Connected) 
             await raw.get_result("tools/list")
             for tool, arguments in (("remote", {"a": 1}), ("whole", {})):
                 await raw.call(tool, arguments)
-        with pytest.raises(BlockingIOError):  # nobody has called
+        # No client has connected.
+        with pytest.raises(BlockingIOError):
             elsewhere.accept()
 
 

@@ -37,7 +37,8 @@ async def test_nothing_but_messages_reaches_stdout(connected: Connected, tmp_pat
     stderr = (tmp_path / "stderr").open("wb")
     with stderr:
         options: dict[str, Any] = {"stateless": connected.stateless, "stderr": stderr}
-        async with start_server(connected.command(), **options) as raw:  # which takes nothing but messages
+        # This client accepts only messages on stdout.
+        async with start_server(connected.command(), **options) as raw:
             assert (await raw.call("noise"))["content"][0]["text"] == "read ''"
             assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
     said = (tmp_path / "stderr").read_text("utf-8")
@@ -72,7 +73,8 @@ async def test_it_exits_also_with_a_question_that_can_be_answered_no_more(connec
     async with connected.raw_client(elicitation={}) as raw:
         await raw.send_call("ask_name")
         await raw.receive_message("elicitation/create")
-        assert await raw.close() == 0  # and does not wait for the time to drain
+        # The server does not wait for the grace period.
+        assert await raw.close() == 0
 
 
 @proves("stdio/stderr", "stdio/no-http-auth")
@@ -88,7 +90,8 @@ async def test_logs_go_to_stderr_and_credentials_come_from_the_environment(
     with (tmp_path / "stderr").open("wb") as stderr:
         async with start_server(command, stateless=connected.stateless, stderr=stderr) as raw:
             told = (await raw.call("credentials"))["content"][0]["text"]
-            assert told == "[secret]"  # so the tool has it; no client sees it
+            # The tool has the real value, and the client sees only this text.
+            assert told == "[secret]"
             assert (await raw.call("crash"))["isError"] is True
             assert "hämster" not in json.dumps(raw.received, ensure_ascii=False)
     assert "it was the hämster" in (tmp_path / "stderr").read_text("utf-8")

@@ -147,4 +147,5 @@ async def test_clients_of_both_eras_are_told_of_the_same_capabilities(connected:
         discovered = (await new.get_result("server/discover"))["capabilities"]
         welcomed = old.initialize_result["capabilities"]
         assert discovered == welcomed
-        assert not discovered.get("extensions")  # handshake clients would never hear of them
+        # Handshake clients would never receive them.
+        assert not discovered.get("extensions")

@@ -48,7 +48,8 @@ async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Con
 @STATELESS_ONLY
 async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        await raw.get_result("tools/list")  # the connection's era is settled
+        # After this request the era of the connection is fixed.
+        await raw.get_result("tools/list")
         for version in ("2099-01-01", "1900-01-01", "soon"):
             error = await raw.get_error("tools/list", meta={f"{META_PREFIX}protocolVersion": version})
             assert error["code"] == -32022

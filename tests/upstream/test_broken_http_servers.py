@@ -65,7 +65,8 @@ async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path:
         began = time.monotonic()
         async with connect_gateway(tmp_path, servers, limits=SHORT) as client:
             assert await call_text(client, "good__echo") == "hello"
-            assert time.monotonic() - began < 4  # usually less than 1.5
+            # It usually takes less than 1.5 seconds.
+            assert time.monotonic() - began < 4
             if fault in AT_CALLS:
                 await wait_for_tool(client, "broken__echo")
                 assert AT_CALLS[fault] in await call_text(client, "broken__echo")
@@ -166,7 +167,8 @@ async def test_a_server_that_is_started_later_is_used_within_a_second(tmp_path: 
     async with run_source(entry, tmp_path, registry=registry) as (source, client):
         assert "cannot be reached" in (await wait_for_state(source, "broken")).reason
         with run_http_server(port=port):
-            with anyio.fail_after(10):  # usually after 0.5 to 2 seconds, depending on the failures until now
+            # It usually takes 0.5 to 2 seconds, depending on the number of failures.
+            with anyio.fail_after(10):
                 await is_published.wait()
             assert await call_text(client, "echo") == "hello"
 
@@ -179,7 +181,8 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
         async with run_source(entry, tmp_path) as (source, client):
             assert await call_text(client, "echo") == "hello"
             assert "ended during the call" in await call_text(client, "echo", "crash")
-            with anyio.fail_after(20):  # the first call may still find an open connection
+            # The first call may still find an open connection.
+            with anyio.fail_after(20):
                 while "is not available: the server cannot be reached" not in await call_text(client, "echo"):
                     pass
             assert source.status.state != "ready"
@@ -187,7 +190,8 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
             with run_http_server(port=port):
                 began = time.monotonic()
                 assert await call_text(client, "echo") == "hello"
-                assert time.monotonic() - began < 2  # usually 0.3
+                # It usually takes 0.3 seconds.
+                assert time.monotonic() - began < 2
                 assert (await wait_for_state(source, "ready")).reason == ""
 
 

@@ -122,7 +122,8 @@ async def test_a_user_with_many_clients_does_not_use_all_connections(tmp_path: P
         clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
         await wait_for_tool(clients[0], "count")
         pids = [(await count(client))[1] for client in clients]
-        await wait_until_ended(pids[0])  # beyond her share, Ada loses her own
+        # Ada exceeds her share, so she loses a connection.
+        await wait_until_ended(pids[0])
         bob = await stack.enter_async_context(connect(base, token="b" * 32))
         assert (await count(bob))[0] == 1
         assert all(is_running(pid) for pid in pids[1:])
@@ -216,13 +217,15 @@ async def copy_bytes(source: SocketStream, target: SocketStream) -> None:
 async def test_questions_over_stdio_reach_several_clients_concurrently(tmp_path: Path) -> None:
     answers: dict[str, Any] = {}
     with warnings.catch_warnings(), Way("stdio", "handshake").run_server() as entry:
-        warnings.simplefilter("ignore")  # sampling and roots are deprecated
+        # Sampling and roots are deprecated.
+        warnings.simplefilter("ignore")
         async with host({**entry, "sessions": "client"}, tmp_path) as base, contextlib.AsyncExitStack() as stack:
             clients = {name: await stack.enter_async_context(connect(base, **Host(name).options)) for name in NAMES[:2]}
             await wait_for_tool(clients["Ada"], "ask_form")
 
             async def ask(name: str) -> None:
-                result = await call_structured(clients[name], "ask_form")  # raises for an error
+                # An error result raises here.
+                result = await call_structured(clients[name], "ask_form")
                 answers[name] = result["answer"]["content"]["name"]
 
             async with anyio.create_task_group() as tasks:

@@ -232,7 +232,8 @@ async def test_stateless_clients_listen_through_the_bridge(asking_entry: Json, t
 async def test_a_server_that_starts_slowly_gets_no_request_of_another_era(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_bridge._upstream.session.PROBE_TIMEOUT", 0.01)  # it answers after about a second
+    # The server responds after about a second.
+    monkeypatch.setattr("mcp_bridge._upstream.session.PROBE_TIMEOUT", 0.01)
     with Way("stdio", "dual").run_server() as slow:
         source = build_source(slow, tmp_path)
         async with connect(Bridge(None, [AttachedSource(source=source)])):

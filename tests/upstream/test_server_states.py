@@ -138,7 +138,8 @@ def test_commands_wait_for_servers_that_start_slowly(tmp_path: Path) -> None:
     call = run("call", file, "slow__echo", "text=hello", cwd=tmp_path)
     assert call.out == "hello\n"
     assert NOT_FOUND in call.err
-    assert "still starting" not in call.err  # it is no error that a server needs time
+    # A slow start is not an error.
+    assert "still starting" not in call.err
     assert "slow__echo" in run("export", "tools", "openai", file, cwd=tmp_path).out
 
 

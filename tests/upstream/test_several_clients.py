@@ -31,7 +31,8 @@ NAMES = ("Ada", "Bob", "Cleo")
 async def connect_all(way: Way, folder: Path, mode: str) -> AsyncIterator[dict[str, Client]]:
     """Connect several clients over HTTP to a bridge in front of one server."""
     with warnings.catch_warnings(), way.run_server() as entry:
-        warnings.simplefilter("ignore")  # sampling and roots are deprecated
+        # Sampling and roots are deprecated.
+        warnings.simplefilter("ignore")
         async with contextlib.AsyncExitStack() as stack:
             base, _ = await stack.enter_async_context(serve_http(build_bridge(entry, folder)))
             roads = {name: HttpWay("http", mode).to(base, cache=None, **Host(name).options) for name in NAMES}

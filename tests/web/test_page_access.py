@@ -176,7 +176,8 @@ async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
         gateway.offer(describe_tool(), describe_tool("write"), notify=True)
         await owner.wait_for("source", lambda row: row["tools"] == 2)
         await alice.call_tool("files__read")
-        await alice.wait_for("call")  # after everything else that was sent to her
+        # This event arrives after all others for Alice.
+        await alice.wait_for("call")
         assert (await alice.read_state())["sources"] == []
     assert "source" not in [name for _, name, _ in alice.events]
 

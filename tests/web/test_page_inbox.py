@@ -120,7 +120,8 @@ async def test_the_page_decides_before_a_user_at_a_stateless_client() -> None:
             await beginning.wait()
             question = await page.wait_for("question")
             await page.post(f"questions/{question['id']}", choice="once")
-            await page.wait_for("call", lambda call: call["state"] == "ok")  # the call does not wait for the client
+            # The call does not wait for the client.
+            await page.wait_for("call", lambda call: call["state"] == "ok")
             answer.set()
         assert not results[0].is_error
         assert host.calls == [{"n": 1, "to": 1}]
@@ -205,7 +206,8 @@ async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", choice="once")
         await page.wait_for("answered")
-        assert host.calls == []  # another instance could get the next request
+        # Another instance could get the next request.
+        assert host.calls == []
         (name,) = asked["inputRequests"]
         answers = {name: {"action": "accept", "content": {"value": DENY}}}
         result = await request(requestState=asked["requestState"], inputResponses=answers)
@@ -320,11 +322,13 @@ async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page(
 async def test_a_form_is_not_asked_if_no_page_is_open() -> None:
     async with served_page(Profile().registry) as server, server.read() as page:
         request = partial(page.call_tool, "greet")
-        with pytest.raises(KeyError):  # a JSON-RPC error instead of a result
+        # A JSON-RPC error has no result.
+        with pytest.raises(KeyError):
             await request()
         async with page.http.stream("GET", "/page/events?role=observer") as stream:
             assert stream.status_code == 200
-            with pytest.raises(KeyError):  # an observer cannot answer
+            # An observer cannot answer.
+            with pytest.raises(KeyError):
                 await request()
 
 

@@ -90,7 +90,8 @@ async def test_large_values_are_truncated() -> None:
     ):
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]
-    assert call["arguments"] == "(no longer kept)"  # together they have more than a call may keep
+    # Together, the arguments exceed the limit of a call.
+    assert call["arguments"] == "(no longer kept)"
     async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as server, server.read() as page:
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]

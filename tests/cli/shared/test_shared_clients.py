@@ -289,7 +289,8 @@ def connect_as(user: int, path: Path) -> bytes:
     code = (
         "import ctypes, os, socket, sys\n"
         f"os.setresuid(0, {user}, 0)\n"
-        "ctypes.CDLL(None).setfsuid(0)\n"  # paths are resolved as root
+        # Paths are resolved as root.
+        "ctypes.CDLL(None).setfsuid(0)\n"
         "connected = socket.socket(socket.AF_UNIX)\n"
         "connected.connect(sys.argv[1])\n"
         "sys.stdout.buffer.write(connected.recv(100))\n"

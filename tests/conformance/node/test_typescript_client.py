@@ -111,7 +111,8 @@ def test_every_tool_is_listed_once_with_its_docstring_and_signature(session: Ses
     assert (schema["type"], schema["required"]) == ("object", ["name"])
     assert schema["properties"]["name"]["type"] == "string"
     assert schema["properties"]["excited"]["type"] == "boolean"
-    assert list(session.tool("countdown")["inputSchema"]["properties"]) == ["steps"]  # the context is no parameter
+    # The context is not a parameter.
+    assert list(session.tool("countdown")["inputSchema"]["properties"]) == ["steps"]
 
 
 def test_results_are_text_and_structure(session: Session) -> None:

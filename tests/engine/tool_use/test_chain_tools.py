@@ -111,7 +111,8 @@ def test_a_mapped_input_that_may_be_null_is_optional(registry: ToolRegistry) -> 
         return f"{title} {name}"
 
     schema = schema_of(registry, ChainStep("greet", {"name": "n", "title": "t", "excited": "e"}))
-    assert schema["required"] == ["n", "e"]  # without a value, false would be replaced by null, which is no boolean
+    # Without a value, null would replace false, and null is no boolean.
+    assert schema["required"] == ["n", "e"]
     assert set(schema["properties"]) == {"n", "t", "e"}
 
 
@@ -265,7 +266,8 @@ async def test_a_step_with_continue_on_failure_may_fail_and_a_note_reports_it(re
 def test_execute_continues_after_a_step_that_may_fail(registry: ToolRegistry) -> None:
     chain = chain_of(registry, ChainStep("fail", continue_on_failure=True), *word_count(registry).steps)
     result = chain.execute()
-    assert not result.success  # not all steps completed
+    # Not all steps have completed.
+    assert not result.success
     assert result.context["total"] == 3
     assert result.errors[-1].startswith("Step 0 ('fail') failed: ")
 
@@ -362,7 +364,8 @@ async def test_the_time_limit_of_a_step_pauses_while_the_user_is_asked(mode: str
         return dict((await ctx.ask("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})).content)
 
     async def answer_late(context: Any, params: Any) -> Any:
-        await anyio.sleep(1.2)  # longer than the limit of the step
+        # This is longer than the time limit of the step.
+        await anyio.sleep(1.2)
         return ElicitResult(action="accept", content={"name": "Ada"})
 
     chain = chain_of(registry_of(entry_of(ask, "ask")), ChainStep("ask", timeout=1))

@@ -260,7 +260,8 @@ async def test_arguments_that_are_nested_without_end_are_rejected() -> None:
 def test_alternatives_at_the_root_are_strict_in_the_argument_input() -> None:
     schema = {"anyOf": [build_object(TEXT), {"type": "object", "properties": {"b": TEXT}}]}
     export = export_schema({"type": "object", "properties": {}, **schema})
-    assert export.tools[0]["strict"] is False  # `properties` beside `anyOf`
+    # Strict mode does not allow `properties` together with `anyOf`.
+    assert export.tools[0]["strict"] is False
     export = export_schema(schema)
     assert export.tools[0]["strict"] is True
     (call,) = export.calls(build_response(FORM, ("t", {"input": {"b": None}})))

@@ -102,7 +102,8 @@ def parse_tools(form: str) -> Any:
             return gemini.GenerateContentResponse.model_validate(arguments)
         case "ollama":
             return ollama.ChatResponse.model_validate(arguments)
-    return arguments  # boto3 hands out plain data
+    # boto3 returns plain data.
+    return arguments
 
 
 async def messages(form: str) -> list[dict[str, Any]]:

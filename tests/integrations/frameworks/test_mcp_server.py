@@ -69,7 +69,8 @@ def crash() -> str:
     (info,) = [record.exc_info for record in caplog.records if record.exc_info]
     values: list[BaseException | None] = []
     error = info[1]
-    while error is not None:  # as formatters that show the whole chain do
+    # Follow the causes like a formatter of tracebacks.
+    while error is not None:
         assert error not in values
         values.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

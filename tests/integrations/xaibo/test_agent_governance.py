@@ -176,7 +176,8 @@ async def test_a_hook_denies_a_tool_that_an_agent_calls(tmp_path: Path, scope: s
     result = governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message=ADD)
-    if scope == "instance":  # Xaibo gives a module of scope 'agent' a response module of its own, which nobody reads
+    # Xaibo gives each module of scope 'agent' a separate response module, which is never read.
+    if scope == "instance":
         assert answer == "failed: Tool 'mytools-add' was denied: no sums"
     assert sys.modules["mytools"].ran == []
     assert [data["tool_name"] for data in result] == ["helper", "mytools-add"]

@@ -345,5 +345,6 @@ async def test_an_orchestrator_of_xaibo_gets_tools_as_models_of_xaibo(tmp_path: 
     (tmp_path / "keeper.yaml").write_text(ORCHESTRATED)
     (tmp_path / "bridge.yaml").write_text("sources: [{type: xaibo, agent: keeper.yaml, offer: agent}]\n")
     async with open_bridge(tmp_path / "bridge.yaml") as bridge:
-        for _ in range(2):  # the responses begin again, because each call has its own agent
+        # The responses begin again in the second call, because each call has a new agent.
+        for _ in range(2):
             assert (await bridge.registry.ainvoke("keeper", {"message": "How many?"})).data == "There are three."

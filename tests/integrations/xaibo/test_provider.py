@@ -269,7 +269,8 @@ async def test_a_coroutine_in_a_result_is_awaited(kind: type[Provider], tmp_path
         provider.do = lambda: ToolResult(success=True, result=later(ToolParameterError("not so")))
         assert await call_text(client, "do") == "error: not so"
         provider.do = later
-        if kind is Provider:  # a synchronous method that answers with a coroutine
+        if kind is Provider:
+            # Here a synchronous method returns a coroutine.
             assert await call_text(client, "do") == "in the end"
 
 

@@ -89,6 +89,7 @@ def test_the_schema_is_validated_like_by_the_reference(
     parameters: dict[str, ToolParameter], given: dict[str, Any]
 ) -> None:
     schema = build_schema(parameters)
-    if json.loads(json.dumps(given)) == given:  # no NaN
+    # NaN is not equal to itself.
+    if json.loads(json.dumps(given)) == given:
         expected = jsonschema.Draft202012Validator(schema).is_valid(given)
         assert Validator(schema).is_valid(given) == expected

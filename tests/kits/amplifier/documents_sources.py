@@ -34,7 +34,8 @@ async def source(example: Example) -> None:
 async def resolver(example: Example) -> None:
     """A resolver of the document has the protocol of this package, and the loader loads its modules."""
     theirs = (await run(example))["ModuleSourceResolver"]
-    folder = Path(mkdtemp())  # below the test's own
+    # This folder is below the temporary folder of the test.
+    folder = Path(mkdtemp())
 
     class Here(theirs):  # type: ignore[misc,valid-type]
         def resolve(self, module_id: str, profile_hint: Any = None) -> ours.ModuleSource:
@@ -67,7 +68,8 @@ async def loader(example: Example) -> None:
 
 async def mounts(example: Example) -> None:
     """A resolver is used if its mount is not awaited."""
-    folder = Path(mkdtemp())  # below the test's own
+    # This folder is below the temporary folder of the test.
+    folder = Path(mkdtemp())
     write_files(folder, {"here_of_mount.py": MODULE})
 
     class Here:

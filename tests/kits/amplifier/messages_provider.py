@@ -121,7 +121,8 @@ class MessagesProvider:
                 return _read_response(await stream.get_final_message(), model)
         except llm_errors.LLMError:
             raise
-        except Exception as error:  # the SDK raises what its parsing raises
+        except Exception as error:
+            # The SDK passes on any exception of its parsers.
             raise _to_llm_error(error, model) from error
 
     def _build_params(self, request: ChatRequest, model: str) -> dict[str, Any]:
@@ -141,7 +142,8 @@ class MessagesProvider:
                 {"name": tool.name, "description": tool.description or "", "input_schema": tool.parameters}
                 for tool in request.tools
             ]
-        sampling = {"temperature": request.temperature, "top_p": request.top_p}  # of older models and other endpoints
+        # Older models and other endpoints use these parameters.
+        sampling = {"temperature": request.temperature, "top_p": request.top_p}
         extra = {key: value for key, value in sampling.items() if value is not None}
         optional = {"stop_sequences": request.stop, "timeout": request.timeout, "extra_body": extra or None}
         return params | {key: value for key, value in optional.items() if value is not None}
@@ -222,7 +224,8 @@ def _read_response(message: Any, model: str) -> ChatResponse:
         )
     blocks = list(message.content)
     if message.stop_reason in TRUNCATED and blocks and blocks[-1].type == "tool_use":
-        del blocks[-1]  # the SDK completes its arguments, so that the call would run with a part of them
+        # The SDK completes truncated arguments, so the call would run with a part of them.
+        del blocks[-1]
     content: list[Block] = []
     for block in blocks:
         match block.type:

@@ -87,7 +87,8 @@ def serve_model(*replies: Reply, model: ModelServer | None = None) -> Iterator[M
         protocol_version = "HTTP/1.1"
 
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the client has cancelled a request
+            # The client may have cancelled the request.
+            with suppress(ConnectionError):
                 super().handle()
 
         def do_POST(self) -> None:
@@ -114,10 +115,12 @@ def serve_model(*replies: Reply, model: ModelServer | None = None) -> Iterator[M
             for name, value in {"content-type": content_type, "content-length": str(length), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            for piece in parts:  # clients read a stream part by part
+            # Clients read a stream in parts.
+            for piece in parts:
                 self.wfile.write(piece)
             if reply.is_endless:
-                select([self.connection], [], [], 30)  # readable when the client closes the connection
+                # The connection becomes readable when the client closes it.
+                select([self.connection], [], [], 30)
                 self.close_connection = True
 
         def log_message(self, *args: Any) -> None: ...

@@ -43,7 +43,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     with contextlib.closing(sqlite3.connect(path)) as database:
         for text, digest in database.execute("SELECT record, hash FROM records ORDER BY seq"):
             if not records and json.loads(text).get("kind") != "anchor" and digest != _hash(previous, text):
-                previous = ""  # it begins with a record whose predecessors were removed
+                # The predecessors of the first record were removed.
+                previous = ""
             assert previous == "" or digest == _hash(previous, text)
             previous = digest
             records.append(json.loads(text))
@@ -53,7 +54,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 def wait_for_record(path: Path, **members: Any) -> dict[str, Any]:
     """The first record with these members, once there is one."""
     while True:
-        with contextlib.suppress(sqlite3.OperationalError):  # the file has no tables yet
+        # The file may not have tables yet.
+        with contextlib.suppress(sqlite3.OperationalError):
             for record in read_records(path):
                 if members.items() <= record.items():
                     return record
@@ -87,7 +89,8 @@ class AuditedServer:
     def read_responses(self) -> Iterator[dict[str, Any]]:
         """The responses, as they arrive, until the server ends."""
         for line in self.process.stdout:
-            with contextlib.suppress(ValueError):  # the last line of a killed server
+            # The last line of a killed server may be incomplete.
+            with contextlib.suppress(ValueError):
                 yield json.loads(line)
 
     def call(self, number: str, tool: str = "add", **arguments: Any) -> dict[str, Any]:

@@ -44,12 +44,14 @@ def call_at_terminal(
         while True:
             try:
                 data = os.read(controller, 4096)
-            except OSError:  # how Linux says that the other end is closed
+            except OSError:
+                # Linux raises OSError if the other end is closed.
                 break
             output += data
             while waiting and len(prompt.findall(output)) > len(answers) - len(waiting):
                 answer = waiting.pop(0)
-                if answer == INTERRUPT:  # the terminal does not control the command, so it sends no signal itself
+                # The terminal does not control the command, so it sends no signal by itself.
+                if answer == INTERRUPT:
                     process.send_signal(signal.SIGINT)
                 else:
                     os.write(controller, answer.encode())

@@ -132,7 +132,8 @@ def tried(trial: Trial, house: TrialHome) -> tuple[float, float]:
     """Seconds until the client's report, and until the bridge's first answer. Raises Failed."""
     for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
         house.written(path, text)
-    if trial.file:  # before the client has been at the file: some write it whenever they run
+    # Write the file before the client runs, because some clients change it in each run.
+    if trial.file:
         put(trial, house)
         taken(trial, house)
         if (house.home / trial.file).read_bytes() != trial.before.encode():
@@ -184,7 +185,8 @@ def answered(trial: Trial, house: TrialHome) -> float:
     code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
         raise Failed(f"doctor says:\n{said}")
-    printed = said[said.index("{") :]  # on a busy machine, lines about what it waits for precede the JSON
+    # On a busy machine, lines about waiting precede the JSON.
+    printed = said[said.index("{") :]
     first: float = json.loads(printed)["servers"][0]["first_answer"]
     return first
 

@@ -34,7 +34,8 @@ INSPECTOR = ("mcp-inspector", "--cli", "--config", "{project}/.mcp.json", "--ser
 CALL = ("--method", "tools/call", "--tool-name", "add", "--tool-args-json", '{"a": 19, "b": 23}')
 TRUSTED = {".gemini/trustedFolders.json": '{"{project}": "TRUST_FOLDER"}'}
 ONE_LINE = '{"theme":"dark", "mcpServers": {"other": {"command": "/bin/false", "args": ["--x"]}},\r\n  "last": 1 }'
-PATIENT = (".gemini/settings.json", '"timeout": 60000, ')  # without it, `gemini mcp list` gives a server 5 s
+# Without this entry, `gemini mcp list` waits only 5 seconds for a server.
+PATIENT = (".gemini/settings.json", '"timeout": 60000, ')
 COMMENTED = '// mine\n{\n  "mcpServers": {\n    "other": {"command": "/bin/false"}, // not ours\n  },\n}\n'
 ALONE = r"\A(?![\s\S]*shelf:)[\s\S]*\bother: "
 NONE = "No MCP server named 'shelf' found"
@@ -71,7 +72,8 @@ TRIALS = (
         sees="✓ shelf: .* Connected",
         gone=ALONE,
         file=".gemini/settings.json",
-        before=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),  # it reads comments, but no comma too many
+        # The client reads comments, but no trailing commas.
+        before=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),
         beside=TRUSTED,
         patient=PATIENT,
     ),

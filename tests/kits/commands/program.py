@@ -29,7 +29,8 @@ elif what == "flood":
 elif what == "write":
     with open(rest[0], "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\nimage")
-elif what == "stubborn":  # neither it nor its child, which has left the process group, ends by SIGTERM
+elif what == "stubborn":
+    # The program and its child, which has left the process group, ignore SIGTERM.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if len(rest) == 2:
         subprocess.Popen(

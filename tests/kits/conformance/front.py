@@ -53,11 +53,13 @@ class Front:
         self._loop = asyncio.get_running_loop()
         self._up.set()
         await self._over.wait()
-        server.close()  # and not waited for: streams that are still open end with the loop
+        # Do not wait for open streams. They end with the loop.
+        server.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one request to the next server in turn, and its response byte by byte."""
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):  # peers may leave
+        # Both peers may leave.
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
             request = await _whole(reader)
             turn, self._turn = self._turn, (self._turn + 1) % len(self._behind)
             server = self._behind[turn]

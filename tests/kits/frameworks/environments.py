@@ -103,7 +103,8 @@ def run(name: str) -> int:
 def _installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package that it is in
+    except ModuleNotFoundError:
+        # A parent package is missing.
         return False
 
 

@@ -85,7 +85,8 @@ async def observe(client: Any) -> dict[str, Any]:
     for tool in sorted((await client.list_tools()).tools, key=lambda tool: tool.name):
         values[f"tool {tool.name}"] = (tool.title, tool.description or "", tool.input_schema, tool.output_schema)
         values[f"call {tool.name}"] = await describe(client.call_tool(tool.name, make_arguments(tool.input_schema)))
-    await asyncio.sleep(0.1)  # a tool may have changed a list
+    # A tool may have changed a list.
+    await asyncio.sleep(0.1)
     for resource in (await client.list_resources()).resources:
         values[f"resource {resource.uri}"] = (resource.name, resource.mime_type)
         values[f"read {resource.uri}"] = await describe(client.read_resource(resource.uri))

@@ -39,9 +39,8 @@ def find_examples(clone: Path) -> Iterator[Example]:
 def list_readme_examples(package: str) -> list[Example]:
     """Return the examples of the README of an installed package."""
     result = metadata(package)
-    description = str(
-        result.get("Description") or result.get_payload()
-    )  # in a header once importlib_metadata is imported
+    # Once importlib_metadata is imported, the description is in a header.
+    description = str(result.get("Description") or result.get_payload())
     return list(select_servers(list_blocks(f"README of {package}", description)))
 
 

@@ -64,7 +64,8 @@ async def connect_through_bridge(server: Any, options: TransportOptions, **sessi
             async with options.session_class(read_stream=contents, write_stream=write, **session) as toolbox:
                 try:
                     yield toolbox
-                except Exception as error:  # an exception group would hide it from the test
+                except Exception as error:
+                    # An exception group would hide the error from the test.
                     failures.append(error)
         tasks.cancel_scope.cancel()
     if failures:

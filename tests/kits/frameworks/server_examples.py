@@ -39,7 +39,8 @@ USUAL = ("mcp", "server", "app")
 
 async def try_example(example: Example, folder: Path) -> None:
     """Set the outcome of an example, and the details of differences."""
-    paths = [folder / name / "server.py" for name in ("bridge", "legacy", "auto")]  # each has a state of its own
+    # Each copy has a separate state.
+    paths = [folder / name / "server.py" for name in ("bridge", "legacy", "auto")]
     for path in paths:
         path.parent.mkdir()
         path.write_text(example.text, "utf-8")

@@ -369,7 +369,8 @@ def say() -> str:
     assert info.website_url == "https://a.example"
     assert [(icon.src, icon.sizes) for icon in info.icons] == [("https://a.example/icon.png", ["48x48"])]
     stamp = (result.meta or {}).get("io.modelcontextprotocol/serverInfo", {})
-    assert "icons" not in stamp  # not with every result
+    # Results do not repeat the icons.
+    assert "icons" not in stamp
 
 
 async def test_an_error_keeps_its_structured_content(serve: Any, kind: str, era: str) -> None:

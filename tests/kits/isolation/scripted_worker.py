@@ -31,7 +31,8 @@ def main(steps: list[Any]) -> None:
     sys.stdin.readline()
     if steps and steps[0] == "first":
         run(steps[1:], 0)
-        sys.stdin.read()  # until the bridge lets go
+        # Wait until the bridge closes the pipe.
+        sys.stdin.read()
     send(OFFER)
     for line in sys.stdin:
         message = json.loads(line)

@@ -82,7 +82,8 @@ def run_api(tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
             if reply.status != 204:
                 self.send_header("content-length", str(len(reply.body)))
             self.end_headers()
-            with contextlib.suppress(OSError):  # a client may stop reading
+            # A client may stop reading.
+            with contextlib.suppress(OSError):
                 self.wfile.write(b"" if self.command == "HEAD" else reply.body)
 
         do_GET = do_PUT = do_POST = do_DELETE = do_OPTIONS = do_HEAD = do_PATCH = do_TRACE = handle_any

@@ -69,7 +69,8 @@ class OracleServer:
         self._listen = ListenHandler(self._bus)
         hint = CacheHint(ttl_ms=identity.ttl_ms, scope="public")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # logging is deprecated
+            # Logging is deprecated.
+            warnings.simplefilter("ignore")
             self._server: Server[Any] = Server(
                 identity.name, version=identity.version, title=identity.title, instructions=identity.instructions,
                 cache_hints=dict.fromkeys(LISTS, hint), on_list_tools=self._list_tools, on_call_tool=self._call_tool,

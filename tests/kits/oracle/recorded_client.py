@@ -81,7 +81,8 @@ async def record_client(mode: str) -> list[bytes]:
             list_roots_callback=_list_roots,
         )  # fmt: skip
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # sampling, roots and logging are deprecated
+            # Sampling, roots and logging are deprecated.
+            warnings.simplefilter("ignore")
             async with client:
                 await _use_everything(client)
         tasks.cancel_scope.cancel()

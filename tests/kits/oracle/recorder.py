@@ -22,9 +22,11 @@ def record(folder: Path, command: Sequence[str]) -> int:
     with path.open("ab", buffering=0) as log, subprocess.Popen(command, stdin=-1, stdout=-1) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        source = os.fdopen(0, "rb", closefd=False)  # no thread may be reading sys.stdin at exit
+        # A thread that reads sys.stdin would block the exit.
+        source = os.fdopen(0, "rb", closefd=False)
         arguments = (source, server.stdin, log, b"client ")
-        threading.Thread(target=_copy, args=arguments, daemon=True).start()  # a client may never close its end
+        # The thread is a daemon, because a client may never close its end.
+        threading.Thread(target=_copy, args=arguments, daemon=True).start()
         _copy(server.stdout, sys.stdout.buffer, log, b"server ")
         return server.wait()
 

@@ -12,7 +12,8 @@ Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
 CLIENT, SERVER = b"client ", b"server "
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TIME = re.compile(r"(?<=: )1\d{12}\b")  # milliseconds since 1970
+# These are milliseconds since 1970.
+_TIME = re.compile(r"(?<=: )1\d{12}\b")
 
 
 def name_request(method: str, known: Collection[str]) -> str:

@@ -173,7 +173,8 @@ class Correspondent:
             message = {**message, "id": name}
         elif message.get("method") == CANCELLED:
             names = [name for name, number in self._ids.items() if number == params["requestId"]]
-            message = {**message, "params": {"requestId": names}}  # why is free text
+            # The reason is free text, so leave it out.
+            message = {**message, "params": {"requestId": names}}
         return json.loads(_RANDOM.sub(r"\g<1>0", json.dumps(message)))
 
 

@@ -186,7 +186,8 @@ def pip_for_uv() -> dict[str, str]:
         timeout=BUILD,
     )
     assert done.returncode == 0, done.stderr
-    lines = sorted(done.stdout.splitlines(), key=lambda line: line.startswith(":env:"))  # variables have the last word
+    # Environment variables take precedence.
+    lines = sorted(done.stdout.splitlines(), key=lambda line: line.startswith(":env:"))
     pairs = (line.partition("=") for line in lines)
     found = {key.rpartition(".")[2]: ast.literal_eval(value) for key, _, value in pairs}
     told = {FOR_UV[key]: " ".join(value.split()) for key, value in found.items() if key in FOR_UV}

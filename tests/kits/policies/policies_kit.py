@@ -66,7 +66,8 @@ async def mount(coordinator, config):
 def write_source(folder: Path, source_type: str) -> Json:
     """Write the tool `note` of a kind of source, and return the source. The upstream server is another bridge."""
     if source_type == "amplifier":
-        file = folder / f"note_{uuid4().hex}.py"  # a process imports each module once
+        # A process imports each module only once, so the name is new.
+        file = folder / f"note_{uuid4().hex}.py"
         file.write_text(AMPLIFIER_MODULE)
         return {"type": "amplifier", "plan": {"tools": [{"module": "note", "source": file.name}]}}
     (folder / "tools.py").write_text(PYTHON_TOOL)
@@ -95,7 +96,8 @@ async def connect_under(
     """Connect the official client to the tool `note` of a kind of source, with these hints, under policies."""
     source = {**write_source(folder, source_type), "overrides": {"note": {"annotations": hints or {}}}}
     async with connect(build_bridge(folder, source, *policy, **settings), **(options or {})) as client:
-        await wait_for_tool(client, "note")  # another server may still start
+        # Another server may still be starting.
+        await wait_for_tool(client, "note")
         yield client
 
 

@@ -296,7 +296,8 @@ async def call_direct(folder: Path, bridge: Any) -> None:
     """Call as a client does."""
     async with connect(bridge) as client:
         for name, arguments in list_calls():
-            with suppress(MCPError):  # it is not published
+            # The tool may not be published.
+            with suppress(MCPError):
                 await client.call_tool(publish_name(name), arguments)
 
 

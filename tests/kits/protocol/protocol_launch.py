@@ -21,7 +21,8 @@ def launch(address: str, options: str) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: os.kill(child, number))
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)  # the streams are the child's alone: the client must see them end when it ends
+        # Only the child may hold the streams, because the client must see their end with it.
+        os.dup2(0, 1)
         code = parent.recv(64)
     return int(code) if code else 128 + signal.SIGKILL
 

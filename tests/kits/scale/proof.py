@@ -60,14 +60,16 @@ class Fleet:
         self.servers: list[Server] = [cluster.start_server() for _ in range(2)]
         self.workers: list[Node] = [cluster.start_worker() for _ in range(2)]
         self.kills: Counter[str] = Counter()
-        self.repeated: list[Json] = []  # the parameters of requests that were sent again
+        # These are the parameters of repeated requests.
+        self.repeated: list[Json] = []
         self._is_done = threading.Event()
 
     def request(self, method: str, name: str, /, **params: Any) -> Json:
         """Send a request to any server, again to another one when the server ends or cannot reach Redis."""
         until = time.monotonic() + TIMEOUT
         while True:
-            with suppress(httpx2.TransportError, RuntimeError):  # RuntimeError: its client was just closed
+            # RuntimeError means that the client was just closed.
+            with suppress(httpx2.TransportError, RuntimeError):
                 answer = random.choice(self.servers).request(method, name, **params)
                 if "error" not in answer or answer["error"]["code"] not in (-32603, -32000):
                     return answer
@@ -87,7 +89,8 @@ class Fleet:
             thread.join()
 
     def _kill_until_done(self) -> None:
-        first = random.sample(["server", "worker", "redis"], 3)  # a short run may kill no more
+        # A short run may kill only these three.
+        first = random.sample(["server", "worker", "redis"], 3)
         while not self._is_done.wait(random.uniform(*PAUSE)):
             kind = first.pop() if first else random.choices(["server", "worker", "redis"], [4, 4, 1])[0]
             self.kills[kind] += 1
@@ -159,7 +162,8 @@ def check_throughput(cluster: Cluster, server: Server, count: int, least: float)
         return time.monotonic() - begin
 
     first = cluster.start_worker()
-    measure(1)  # both ways of the code are warm
+    # Warm up the code of both cases.
+    measure(1)
     alone = measure()
     cluster.start_worker()
     both = measure()

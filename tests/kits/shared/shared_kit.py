@@ -26,7 +26,8 @@ def sharing(folder: Path, **settings: Any) -> Iterator[Any]:
     (folder / "own_tools.py").write_text(TOOLS.read_text("utf-8"), "utf-8")
     file = folder / "shelf.json"
     file.write_text(json.dumps({"sources": [{"type": "python", "path": "own_tools.py"}], **settings}))
-    state = Path(tempfile.mkdtemp())  # the length of a socket's path is limited, and that of the folder may not be
+    # The length of a socket's path is limited, and the test's folder may be too deep.
+    state = Path(tempfile.mkdtemp())
     (folder / "state").symlink_to(state)
     env = {**os.environ, "XDG_STATE_HOME": str(state)}
     clients: list[StdioServerProcess] = []

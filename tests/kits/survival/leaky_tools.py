@@ -106,7 +106,8 @@ def _logs() -> str:
     log.error("spiteful %s", Spiteful())
     logging.getLogger("httpx").warning("Authorization: Bearer %s", ALL[0])
     own = logging.getLogger("leaky.own")
-    handler = logging.FileHandler(os.devnull)  # one whose formatter keeps the traceback in the record
+    # The formatter of this handler keeps the traceback in the record.
+    handler = logging.FileHandler(os.devnull)
     own.addHandler(handler)
     try:
         _chained()

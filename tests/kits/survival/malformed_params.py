@@ -50,7 +50,8 @@ def meta(era: Era) -> Iterator[Row]:
     for name, value in [("a number", 7), ("an array", []), ("a text", "x"), ("null", None), ("true", True)]:
         message = {**era.good(f"meta {name}"), "params": {"_meta": value}}
         if value is None and not era.stateless:
-            continue  # null where nothing is needed: as good as nothing
+            # Null is allowed for optional parameters.
+            continue
         yield row(f"meta {name}", message, BAD_PARAMS, f"meta {name}")
     for name, token in [("a float", 1.5), ("null", None), ("true", True), ("an array", [1]), ("an object", {})]:
         asked = era.ask(f"token {name}", "tools/list", _meta={"progressToken": token})
@@ -146,7 +147,8 @@ def without_handshake(era: Era) -> Iterator[Row]:
         )
     for key in ENVELOPE:
         if key.endswith("clientInfo"):
-            continue  # may be left out
+            # This parameter is optional.
+            continue
         kept = {name: value for name, value in ENVELOPE.items() if name != key}
         asked = {**era.good(f"no {key[-7:]}"), "params": {"_meta": kept}}
         yield row(f"meta without {key.rsplit('/')[-1]}", asked, BAD_PARAMS, f"no {key[-7:]}")

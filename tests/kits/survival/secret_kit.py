@@ -73,7 +73,8 @@ def leaks(text: str) -> list[str]:
     """The pieces of secrets in a text, also those in its base64."""
     found = [part for part in PARTS if part in text or json.dumps(part)[1:-1] in text or quote(part) in text]
     for word in re.findall(r"[A-Za-z0-9+/_-]{12,}", text):
-        for start in range(4):  # what goes before it may not be base64
+        # The text before the secret may not be base64.
+        for start in range(4):
             part = word[start : len(word) - (len(word) - start) % 4]
             data = base64.urlsafe_b64decode(part.replace("+", "-").replace("/", "_"))
             found += [f"{part} (base64)" for part in PARTS if part.encode() in data]
@@ -127,4 +128,4 @@ class Sse:
                     self.text += part
                     self._more.notify_all()
         except httpx2.HTTPError:
-            pass  # left
+            pass

@@ -109,7 +109,8 @@ async def connect_to(entry: Json, folder: Path, mode: str, **options: Any) -> As
     """Connect the official client to a bridge in front of one server, once the bridge is connected."""
     source = build_source(entry, folder)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sampling, roots and logging are deprecated
+        # Sampling, roots and logging are deprecated.
+        warnings.simplefilter("ignore")
         async with connect(Bridge(None, [AttachedSource(source=source)]), cache=None, mode=mode, **options) as client:
             await wait_for_state(source, "ready")
             yield client

@@ -59,7 +59,8 @@ def open_page(browser: Browser, server: PageServer, **options: object) -> Iterat
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if is_error(message) else None)
     page.goto(server.address)
-    expect(page).to_have_title(re.compile("Shop"))  # from the state, which is read once the events are followed
+    # The title is from the state. The page reads it after it has begun to follow the events.
+    expect(page).to_have_title(re.compile("Shop"))
     try:
         yield page
     finally:

@@ -206,5 +206,6 @@ async def test_a_trail_in_a_read_only_folder_can_be_read(tmp_path: Path) -> None
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     copy.write_bytes(path.read_bytes())
-    (tmp_path / "copy.sqlite3-shm").mkdir()  # where SQLite needs a file
+    # SQLite needs a file with this name.
+    (tmp_path / "copy.sqlite3-shm").mkdir()
     assert verify(copy).checked == 2

@@ -57,7 +57,8 @@ async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Pat
         await bridge.wait_until_started()
         await bridge.registry.dispatch(made, RunningCall(request_id="1"))
         with closing(sqlite3.connect(trail, isolation_level=None)) as lock:
-            lock.execute("BEGIN IMMEDIATE")  # so the start of the next call is not stored yet
+            # The lock delays the record of the next call's start.
+            lock.execute("BEGIN IMMEDIATE")
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(bridge.registry.dispatch, made, RunningCall(request_id="2"))
                 await anyio.wait_all_tasks_blocked()

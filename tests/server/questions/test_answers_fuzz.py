@@ -120,7 +120,8 @@ def test_any_answers_lead_to_a_result_a_question_or_an_error(server: Server, nam
     state = None
     for given_now in (None, *answers):
         result = server.go(state, given_now, name).get("result")
-        if result is None:  # rejected before the state was used, so it is still valid
+        # The answer was rejected before the state was used, so the state is still valid.
+        if result is None:
             continue
         if result["resultType"] == "complete":
             return

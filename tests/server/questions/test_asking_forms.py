@@ -158,7 +158,8 @@ async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: An
     user = SimulatedUser({})
     (answer,), _ = await asked_for({"type": "object", "properties": properties}, user, STATELESS)
     assert user.questions[0].requested_schema == {"type": "object", "properties": properties}
-    assert answer.content == {}  # fields that are not filled in are not invented
+    # Empty fields are not added.
+    assert answer.content == {}
 
 
 async def test_answers_to_every_kind_of_choice_are_validated() -> None:
@@ -187,7 +188,8 @@ async def test_an_invalid_answer_is_asked_again_with_its_problems(mode: str) -> 
     assert second.startswith("Please.")
     assert "$.row" in second
     assert "there is no row 13" in third
-    assert "required" not in third  # only the last answer's faults
+    # Only the problems of the last answer are shown.
+    assert "required" not in third
 
 
 @EVERY_ERA

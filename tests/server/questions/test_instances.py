@@ -129,7 +129,8 @@ async def test_a_handler_that_has_begun_is_not_restarted_on_another_instance() -
         assert get_code(lost) == "question_expired"
         assert "retry the call" in get_text(lost).lower()
         assert (one.ran, other.ran, other.policy.began) == (["asks"], [], 0)
-        assert get_text(await call.get_result({"sure": YES})) == "accept"  # it still waits where it began
+        # The call still waits on its first instance.
+        assert get_text(await call.get_result({"sure": YES})) == "accept"
 
 
 @pytest.mark.parametrize("other", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
@@ -147,11 +148,10 @@ async def test_keys_can_be_changed_while_serving() -> None:
     async with serve_client(before.bridge) as old, serve_client(after.bridge) as new:
         call = old.start_call("remove", {"what": "all"})
         await call.get_questions()
-        call = call.continue_on(new)  # the old key opens
+        # The old key opens the state, and the new one seals it.
+        call = call.continue_on(new)
         await call.get_questions({"approve": YES})
-        assert (
-            await call.continue_on(old).get_error({"reason": accept(name="old")}) == INVALID_STATE
-        )  # the new one seals
+        assert await call.continue_on(old).get_error({"reason": accept(name="old")}) == INVALID_STATE
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
 
 

@@ -81,7 +81,8 @@ async def test_a_nested_call_may_need_input_while_the_outer_one_waits(mode: str)
         """Calls the other."""
         runs.append(ctx.state)
         result = await ctx.invoke("collect")
-        assert (ctx.state, dict(ctx.answers)) == (None, {})  # those were the other's
+        # The answers and the state belonged to the other call.
+        assert (ctx.state, dict(ctx.answers)) == (None, {})
         return f"outer got {result.output}"
 
     user = SimulatedUser({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})

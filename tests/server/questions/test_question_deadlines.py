@@ -179,7 +179,8 @@ async def test_deadlines_are_paused_until_the_last_answer() -> None:
         await observe(1)
         await call.get_result({"b": accept()})
     remainder = [deadline - anyio.current_time() for deadline in deadlines]
-    assert min(remainder[:2]) > LONG / 2  # nothing but the question's own time
+    # Only the time limit of the question remains.
+    assert min(remainder[:2]) > LONG / 2
     assert 0 < remainder[2] <= 60.0
 
 

@@ -139,7 +139,8 @@ async def test_a_call_of_the_handshake_era_is_cancelled_by_its_client_while_it_a
         await client.cancel(number)
         await wait_for_event(stages.cleaned)
         assert stages.stopped
-        await client.respond(question, result=accept(name="Ada"))  # too late is no harm
+        # A late answer does no harm.
+        await client.respond(question, result=accept(name="Ada"))
         assert "result" in await client.request("ping", {})
 
 

@@ -128,11 +128,13 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
         rejection = await server.call("principal/eve")
         assert get_code(rejection) == "overloaded"
         assert "Retry later" in get_text(rejection)
-        assert get_text(await server.call(BOB, state=last)) == "Ada"  # what was asked can be answered
+        # The accepted question can still be answered.
+        assert get_text(await server.call(BOB, state=last)) == "Ada"
         assert get_code(await server.call("principal/eve")) == "overloaded"
         assert [await server.call(ANN, state=state) for state in states] == [INVALID_STATE] * 3
         assert server.ran == ["Ada"] * 4
-        await anyio.wait_all_tasks_blocked()  # the rejected calls clean up
+        # Wait for the cleanup of the rejected calls.
+        await anyio.wait_all_tasks_blocked()
         assert is_idle(server.bridge)
 
 
@@ -144,11 +146,13 @@ async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> No
         StateUse.FIRST,
         StateUse.REPEATED,
     ]
-    assert not usage.has_room(ANN)  # half of all
+    # Ann uses half of the places.
+    assert not usage.has_room(ANN)
     assert usage.has_room(BOB)
     assert not usage.has_room(BOB, reserved=2)
     assert [await usage.use(handle, BOB) for handle in ("c", "d", "e")][2] is StateUse.NO_ROOM
-    now = 659.0  # the clocks of instances may differ by a minute
+    # The clocks of instances may differ by a minute.
+    now = 659.0
     assert await usage.use("a", ANN) is StateUse.REPEATED
     now = 660.0
     assert usage.has_room(ANN)
@@ -170,8 +174,10 @@ async def test_the_client_with_the_most_questions_loses_its_oldest_when_none_is_
     async with Server(suspended=4).serve() as server:
         anns = [await server.ask(ANN) for _ in range(3)]
         bobs = [await server.ask(BOB)]
-        bobs.append(await server.ask(BOB))  # Ann's oldest ends
-        bobs.append(await server.ask(BOB))  # Bob has the most now, counting this one
+        # This ends Ann's oldest call.
+        bobs.append(await server.ask(BOB))
+        # Including this one, Bob now has the most calls.
+        bobs.append(await server.ask(BOB))
         results = [await server.call(ANN, state=state) for state in anns]
         results += [await server.call(BOB, state=state) for state in bobs]
         assert [get_code(item) for item in results] == ["question_expired", None, None, "question_expired", None, None]

@@ -65,7 +65,8 @@ INVALID: list[tuple[Any, str]] = [
 
 STRICTER: list[tuple[Any, str]] = [
     (Sampling("Hi", temperature="0.5"), "$.temperature"),  # type: ignore[arg-type] # the client receives text
-    (Sampling("Hi", tool_choice={"mode": None}), "$.toolChoice.mode"),  # null is in no schema of MCP
+    # No schema of MCP allows null.
+    (Sampling("Hi", tool_choice={"mode": None}), "$.toolChoice.mode"),
     (Sampling("Hi", tools=[{**TOOL, "title": None}]), "$.tools[0].title"),
 ]
 """What the official types accept, although no client has to."""

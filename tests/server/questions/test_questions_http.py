@@ -127,7 +127,8 @@ async def test_each_round_may_use_another_connection() -> None:
     async with hosted(bridge) as base:
         questions = (await post(base, "work"))["result"]
         assert questions["inputRequests"]["name"]["params"]["message"] == "Who?"
-        assert not working.cleaned.is_set()  # that connection is gone, and the call waits
+        # The connection is closed, and the call still waits.
+        assert not working.cleaned.is_set()
         again = (await post(base, "work", requestState=questions["requestState"]))["result"]
         usage = await post(base, "work", requestState=questions["requestState"], inputResponses=ANSWER)
         assert usage["error"]["code"] == -32602

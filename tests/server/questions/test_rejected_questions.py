@@ -115,7 +115,8 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
         for tool_name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
             answer = await client.request("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
             assert get_text(answer["result"]) == text
-        assert not [message for message in client.received if "method" in message]  # nothing was sent
+        # The server has sent no request.
+        assert not [message for message in client.received if "method" in message]
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ async def test_calls_without_questions_need_no_place() -> None:
     async with serve_client(make_bridge(waiting.registry, suspended=1)) as client:
         await client.start_call("ask").get_questions()
         assert get_text(await client.start_call("silent").get_result()) == "done"
-        assert get_text(await client.start_call("ask").get_result(ANSWER)) == "Ada"  # answered before it had to wait
+        # The client answers this call before it has to wait.
+        assert get_text(await client.start_call("ask").get_result(ANSWER)) == "Ada"
 
 
 async def test_a_call_without_an_answer_in_time_is_cancelled_and_frees_its_place() -> None:
@@ -136,7 +137,8 @@ async def test_a_call_without_an_answer_in_time_is_cancelled_and_frees_its_place
         await call.get_questions()
         await wait_for_event(waiting.cleaned)
         await until(lambda: is_idle(bridge))
-        await anyio.sleep(SOON_OVER / 2)  # the seal lives a moment longer than the call
+        # The seal is valid a moment longer than the call.
+        await anyio.sleep(SOON_OVER / 2)
         assert await call.get_error(ANSWER) == INVALID_STATE
         assert list_names(await client.start_call("ask").get_questions()) == ["name"]
     assert waiting.went_on == []
@@ -147,7 +149,8 @@ async def test_a_synchronous_tool_without_an_answer_releases_its_thread() -> Non
     bridge = make_bridge(waiting.registry, ttl=SOON_OVER)
     async with serve_client(bridge) as client:
         await client.start_call("ask_from_a_thread").get_questions()
-        assert waiting.registry.pipeline.threads.busy_count == 0  # lent to others while it asks
+        # While the call asks, other calls can use its thread.
+        assert waiting.registry.pipeline.threads.busy_count == 0
         await wait_for_event(waiting.cleaned)
         await until(lambda: waiting.registry.pipeline.threads.busy_count == 0)
         await until(lambda: is_idle(bridge))
@@ -185,7 +188,8 @@ async def test_each_question_waits_for_the_whole_time() -> None:
 
     async with serve_client(make_bridge(registry, ttl=1000.0)) as client:
         call = client.start_call("ask")
-        for answer in (None, None, None, ANSWER):  # asked again, and so anew; then the second question
+        # The same question is repeated under new states, then the second question follows.
+        for answer in (None, None, None, ANSWER):
             await call.get_questions(answer)
             await observe()
         assert get_text(await call.get_result(ANSWER)) == "Ada Ada"
@@ -270,7 +274,8 @@ async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
         answer = await client.request("tools/call", {"name": "ask_or_not", "arguments": {}})
         assert get_text(answer["result"]) == "went on without"
         late = await client.receive_request()
-        await client.respond(late, result=accept(name="Ada"))  # too late is no harm
+        # A late answer does no harm.
+        await client.respond(late, result=accept(name="Ada"))
         assert "result" in await client.request("ping", {})
     assert expired == ["question_expired"]
 

@@ -110,10 +110,12 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
 
     options = LATE._replace(tools={"slow": ToolTasks(after=TIMEOUT), "quick": ToolTasks(mode="forbidden")})
     async with serve_client(make_bridge(registry, tasks=options), capabilities=ABLE) as client:
-        assert await call(client, "slow") == "complete"  # its own timeout ends it before it becomes a task
+        # The call reaches its timeout before it becomes a task.
+        assert await call(client, "slow") == "complete"
         assert await call(client, "quick") == "complete"
         client.capabilities = {}
-        assert await call(client, "slow") == "-32021"  # the mode is still its own
+        # The tool keeps its mode.
+        assert await call(client, "slow") == "-32021"
         assert await call(client, "quick") == "complete"
 
 

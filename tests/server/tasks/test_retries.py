@@ -118,7 +118,8 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
     async def work(ctx: CallContext) -> str:
         if ctx.attempt == 1:
             await anyio.sleep_forever()
-        await anyio.lowlevel.checkpoint()  # raises if the time of the first attempt counts
+        # This raises if the time of the first attempt counts.
+        await anyio.lowlevel.checkpoint()
         return "done"
 
     async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:

@@ -190,7 +190,8 @@ async def test_cancelling_a_task_cancels_its_call() -> None:
         task = await create(client, "work")
         with anyio.fail_after(TIMEOUT):
             await starts.wait()
-        for _ in range(2):  # also of one that has ended
+        # The second cancellation is of a task that has ended.
+        for _ in range(2):
             answer = (await client.request("tasks/cancel", {"taskId": task}))["result"]
             assert answer["resultType"] == "complete"
         with anyio.fail_after(TIMEOUT):

@@ -151,12 +151,14 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
     tmp_path: Path,
     redis_process: RedisServer,  # noqa: F811
 ) -> None:
-    options = {"workers_only": True, "concurrency": 2, "lease": 60}  # longer than the outages
+    # The lease is longer than the outages.
+    options = {"workers_only": True, "concurrency": 2, "lease": 60}
     with Cluster(tmp_path, redis_process.url, TOOLS, tasks=options) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         first = server.create("work")
         begun(tmp_path)
-        for name in ("2", "3"):  # the second outage also meets a worker that the first one has added
+        # The second outage also affects a worker added after the first one.
+        for name in ("2", "3"):
             redis_process.kill()
             worker.wait_for_stderr("is unavailable")
             redis_process.start()
@@ -208,7 +210,8 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         eventually(lambda: runs_of(tmp_path, "2"))
         other.kill()
         other = cluster.start_worker()
-        eventually(lambda: len(runs_of(tmp_path, "2")) == 2)  # the lease of what ran at the kill has ended
+        # The lease of the tasks that ran at the kill has ended.
+        eventually(lambda: len(runs_of(tmp_path, "2")) == 2)
         (tmp_path / "release").touch()
         assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})

@@ -280,7 +280,8 @@ async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, t
 async def test_a_long_link_takes_no_time(link: str, api: ApiServer, tmp_path: Path) -> None:
     api.reply = json_reply([], link=link)
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
-        with anyio.fail_after(20):  # trying all beginnings of `<...>` takes minutes
+        # Backtracking over all beginnings of `<...>` would take minutes.
+        with anyio.fail_after(20):
             assert text_of(await client.call_tool("run", {})) == "[]"
 
 

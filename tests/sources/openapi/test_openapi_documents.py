@@ -79,7 +79,8 @@ async def test_definitions_that_many_operations_share_are_counted_once(tmp_path:
     start_time = time.process_time()
     async with serve_document(tmp_path, document_of(paths, components={"schemas": schemas}), server=SERVER) as client:
         assert len(await list_tools(client)) == len(names)
-    assert time.process_time() - start_time < 10  # counting them for each operation takes a minute
+    # Counting them for each operation would take a minute.
+    assert time.process_time() - start_time < 10
 
 
 async def test_a_recursive_schema_stays_recursive(tmp_path: Path) -> None:
@@ -113,7 +114,8 @@ async def test_a_document_that_doubles_at_each_level_stays_small(levels: int, tm
     async with serve_document(tmp_path, document, server=SERVER) as client:
         tool = (await list_tools(client))["run"]
     assert len(json.dumps(tool.input_schema)) < 100_000
-    assert time.process_time() - start_time < 10  # expanded, 24 levels would be 16 million schemas
+    # Expanded, 24 levels would be 16 million schemas.
+    assert time.process_time() - start_time < 10
 
 
 async def test_an_endless_reference_and_a_missing_one_are_problems_of_their_operation(tmp_path: Path) -> None:
@@ -449,7 +451,8 @@ async def test_an_edited_document_is_read_again(tmp_path: Path, caplog: pytest.L
     bridge = build_from_settings(load(settings, {}), watch=True)
     async with connect(bridge, cache=None) as client:
         with anyio.fail_after(60):
-            while "get_y" not in await list_tools(client):  # the watcher may begin after an edit: edit again
+            # The watcher may start after an edit, so edit again.
+            while "get_y" not in await list_tools(client):
                 (tmp_path / "api.json").write_text(json.dumps(document_of({"/y": {"get": {}}})))
                 await anyio.sleep(0.1)
             with caplog.at_level(logging.ERROR):

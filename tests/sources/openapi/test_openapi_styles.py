@@ -36,7 +36,8 @@ from tests.kits.openapi.api_server import ApiServer, Json, Received, document_of
 TLS = ssl.create_default_context()
 COLORS = ["blue", "black", "brown"]
 RGB = {"R": 100, "G": 200, "B": 150}
-TABLE = [  # OpenAPI 3.1.1, 4.8.12.4 "Style Examples"
+# OpenAPI 3.1.1, section 4.8.12.4 "Style Examples".
+TABLE = [
     ("matrix", False, [";color", ";color=blue", ";color=blue,black,brown", ";color=R,100,G,200,B,150"]),
     ("matrix", True, [";color", ";color=blue", ";color=blue;color=black;color=brown", ";R=100;G=200;B=150"]),
     ("label", False, [None, ".blue", ".blue,black,brown", ".R,100,G,200,B,150"]),
@@ -79,7 +80,8 @@ def test_styles_are_those_of_rfc_6570(style: str, explode: bool, value: Any) -> 
         return
     parameter = Parameter("v", "query" if style == "form" else "path", "v", style, explode)
     text = f"?{'&'.join(parameter.write_query(value))}" if style == "form" else parameter.write_path(value)
-    if isinstance(value, dict):  # uritemplate sorts the members of mappings
+    # uritemplate sorts the members of mappings.
+    if isinstance(value, dict):
         assert sorted(text) == sorted(expected)
     else:
         assert text == expected

@@ -77,7 +77,8 @@ async def test_no_schema_makes_a_call_slow(tmp_path: Path, case: str) -> None:
     """The module `re` of Python would never finish here."""
     schema = {"type": "object", "properties": {"a": COSTLY[case]}, "$defs": double(11)["$defs"]}
     value = VALUES.get(case, TEXT)
-    output = {} if case == "names of properties" else {"outputSchema": schema}  # the official client uses `re` for it
+    # The official client would validate property names with `re`.
+    output = {} if case == "names of properties" else {"outputSchema": schema}
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool("costly", inputSchema=schema, **output), structured={"a": value})
     spent = []

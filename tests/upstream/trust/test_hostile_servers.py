@@ -41,7 +41,8 @@ async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> 
 
     bridge = build_gateway(folder, {"evil": {"command": sys.executable, "args": ["-I", str(SERVER), case]}})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sampling is deprecated
+        # Sampling is deprecated.
+        warnings.simplefilter("ignore")
         async with connect(
             bridge,
             mode="legacy",

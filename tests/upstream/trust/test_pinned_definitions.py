@@ -202,7 +202,8 @@ async def test_the_lock_is_in_the_state_folder_if_the_folder_of_the_settings_is_
     (tmp_path / "settings").mkdir()
     file = tmp_path / "settings" / "gateway.yaml"
     real = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != file.parent and real(path, mode))  # also for root
+    # Replace the check of permissions, because root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != file.parent and real(path, mode))
     lock = DefinitionLock(file)
     assert lock.path.parent == tmp_path / "state" / "mcp-bridge"
     lock.accept_definitions("files", {READ: describe_tool("read")})

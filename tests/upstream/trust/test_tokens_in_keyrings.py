@@ -98,7 +98,8 @@ def test_a_keyring_that_cannot_be_used_is_replaced_by_the_file(
 ) -> None:
     desk = Desk(tmp_path, server)
     desk.env["PYTHON_KEYRING_BACKEND"] = backend
-    desk.vault.parent.rmdir()  # the last one is locked
+    # Without its folder, the last keyring is locked.
+    desk.vault.parent.rmdir()
     process = desk.sign_in()
     (file,) = desk.list_files()
     assert process.out == f"signed in to tickets; the tokens are in the file {file}\n"

@@ -22,7 +22,8 @@ VIEWS = [
 EVERYTHING = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
 LOOKS = {
     "light": ({"color_scheme": "light"}, EVERYTHING),
-    "dark": ({"color_scheme": "dark"}, {"type": "rule", "values": ["color-contrast"]}),  # the rest is the same
+    # Other rules do not depend on the colour scheme.
+    "dark": ({"color_scheme": "dark"}, {"type": "rule", "values": ["color-contrast"]}),
     "narrow": ({"viewport": {"width": 360, "height": 740}}, EVERYTHING),
 }
 

@@ -32,7 +32,8 @@ def test_a_call_of_another_client_shows_arguments_result_client_and_layers(
     call = page.get_by_role("region", name="Call", exact=True)
     assert json.loads(call.get_by_label("Arguments").inner_text()) == {"item": "pears", "amount": 2}
     assert json.loads(call.get_by_label("Result").inner_text()) == {"apples": 12, "pears": 1}
-    expect(call).to_contain_text("mcp")  # the name of the official client
+    # The official client has the name "mcp".
+    expect(call).to_contain_text("mcp")
     layers = call.get_by_role("listitem").all_inner_texts()
     assert [name for name in ("validate input", "run handler") if any(name in layer for layer in layers)] == [
         "validate input",
@@ -59,7 +60,8 @@ def test_calls_are_filtered_by_text_and_state(page: Page, grid: Locator, clients
     clients.call("take", {"item": "figs"}).result()
     clients.call("show").result()
     page.get_by_role("searchbox", name="Filter calls").fill("figs")
-    expect(grid.get_by_role("row")).to_have_count(2)  # with the header
+    # The header is a row, too.
+    expect(grid.get_by_role("row")).to_have_count(2)
     page.get_by_label("State", exact=True).select_option("ok")
     expect(page.get_by_text("0 calls shown")).to_be_visible()
     page.get_by_label("State", exact=True).select_option("error")
@@ -95,7 +97,8 @@ def test_the_page_keeps_up_with_ten_thousand_calls_of_a_server(
     clients.call("refill", {"times": MANY}).result()
     foot = page.get_by_role("region", name="Calls", exact=True).get_by_role("paragraph")
     expect(foot).to_contain_text("left out under load")
-    expect(foot).not_to_contain_text("running")  # what was left out does not seem to run for ever
+    # An omitted call does not appear to run for ever.
+    expect(foot).not_to_contain_text("running")
     assert grid.get_by_role("row").count() < MOST_ROWS
 
 
@@ -111,7 +114,8 @@ def test_ten_thousand_calls_in_the_list_render_only_the_visible_rows(page: Page,
     # The stream ends, so the page reads the state again; calls in it would be newer.
     page.route("**/page/state", lambda route: route.fulfill(json={**route.fetch().json(), "calls": []}))
     page.reload()
-    expect(page.get_by_text(f"{MANY:,} calls shown")).to_be_visible()  # older ones are forgotten
+    # The page forgets older calls.
+    expect(page.get_by_text(f"{MANY:,} calls shown")).to_be_visible()
     assert grid.get_by_role("row").count() < MOST_ROWS
     newest = grid.get_by_role("row").nth(1)
     newest.focus()
@@ -128,10 +132,12 @@ def test_ten_thousand_calls_in_the_list_render_only_the_visible_rows(page: Page,
 def test_rows_stay_in_place_while_new_calls_arrive(page: Page, grid: Locator, clients: OtherClients) -> None:
     clients.call("refill", {"times": 90}).result()
     clients.call("break_down").result()
-    expect(grid.get_by_role("row").nth(1)).to_contain_text("break_down")  # all 91 calls before it have arrived
+    # This call arrives after the 91 calls before it.
+    expect(grid.get_by_role("row").nth(1)).to_contain_text("break_down")
     frame = page.locator(".grid-frame")
     frame.evaluate("frame => { frame.scrollTop = 1500 }")
-    identity = grid.locator("tr[aria-rowindex='55']").get_attribute("data-id")  # rendered only after scrolling
+    # This row is rendered only after scrolling.
+    identity = grid.locator("tr[aria-rowindex='55']").get_attribute("data-id")
     place = page.locator(f'tr[data-id="{identity}"]').bounding_box()
     count = page.get_by_text("calls shown").inner_text()
     clients.call("show").result()

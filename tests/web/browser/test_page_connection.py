@@ -107,5 +107,6 @@ def test_the_page_reconnects_after_a_restart_of_the_server(
         expect(page.get_by_text("The connection to the server is lost.")).to_have_count(0)
         clients.call("show").result()
         page.get_by_role("link", name="Calls").click()
-        expect(grid.get_by_role("row")).to_have_count(2)  # those of the new process
+        # Only the rows of the new process are shown.
+        expect(grid.get_by_role("row")).to_have_count(2)
         expect(grid.get_by_role("row").nth(1)).to_contain_text("show")

@@ -145,7 +145,8 @@ def test_a_question_that_arrives_while_the_state_is_read_stays(
 ) -> None:
     routes: list[tuple[Route, dict]] = []
     page.route("**/page/state", lambda route: routes.append((route, route.fetch().json())))
-    clients.call("show", mode=LEGACY).result()  # the page reads the state because of the new client
+    # The page reads the state because of the new client.
+    clients.call("show", mode=LEGACY).result()
     while not routes:
         page.wait_for_timeout(20)
     taking = clients.call("take", {"item": "apples", "amount": 9})

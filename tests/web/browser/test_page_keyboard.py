@@ -35,7 +35,8 @@ def test_a_tool_is_called_without_a_mouse(page: Page) -> None:
 
 def test_letters_after_g_open_the_panels(page: Page) -> None:
     expect(page.get_by_role("link", name="take")).to_be_visible()
-    page.clock.set_fixed_time(0)  # the second letter has to follow soon
+    # The page accepts the second letter only for a short time.
+    page.clock.set_fixed_time(0)
     for letter, panel in {"c": "Calls", "i": "Inbox", "s": "Sources", "e": "Settings", "t": "Tools"}.items():
         press(page, "g", letter)
         expect(page.get_by_role("heading", name=panel, level=1)).to_be_attached()
@@ -123,6 +124,7 @@ def test_colours_follow_the_system_or_the_switch(browser: Browser, server: PageS
         dark = page.evaluate(background)
         page.get_by_label("Colours").select_option("light")
         assert page.evaluate(background) == "rgb(255, 255, 255)" != dark
-        page.reload()  # the choice is kept
+        # The choice survives a reload.
+        page.reload()
         expect(page.get_by_label("Colours")).to_have_value("light")
         assert page.evaluate(background) == "rgb(255, 255, 255)"

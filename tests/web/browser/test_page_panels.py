@@ -94,7 +94,8 @@ def test_sources_are_listed_with_state_and_reason(page: Page) -> None:
     expect(panel.get_by_role("row").filter(has_text="shop")).to_contain_text("ready")
     gone = panel.get_by_role("row").filter(has_text="gone")
     expect(gone).to_contain_text("no-such-command-here")
-    expect(panel.get_by_text("/mcp")).to_be_visible()  # the address for clients
+    # This is the address for clients.
+    expect(panel.get_by_text("/mcp")).to_be_visible()
 
 
 def test_badges_and_findings_fit_a_narrow_screen(browser: Browser, server: PageServer) -> None:
@@ -104,7 +105,8 @@ def test_badges_and_findings_fit_a_narrow_screen(browser: Browser, server: PageS
         page.goto(f"{server.base}/#/lint")
         finding = page.locator("[data-title=Finding]").filter(has=page.locator("code")).first
         expect(finding).to_be_visible()
-        assert "\n" not in finding.inner_text()  # code does not break the sentence
+        # Code does not break the sentence.
+        assert "\n" not in finding.inner_text()
 
 
 def test_clients_are_listed_with_protocol_and_calls(page: Page, clients: OtherClients) -> None:

@@ -40,7 +40,8 @@ def test_a_tool_is_found_by_words_of_its_description(page: Page) -> None:
 
 def test_a_form_calls_a_tool_and_shows_its_result(page: Page) -> None:
     tool = open_tool(page, "take")
-    expect(tool.get_by_label("amount")).to_have_value("1")  # the default
+    # The default is filled in.
+    expect(tool.get_by_label("amount")).to_have_value("1")
     tool.get_by_label("item").fill("apples")
     tool.get_by_label("amount").fill("2")
     result = call(tool)
@@ -84,7 +85,8 @@ def test_the_form_and_the_json_follow_each_other(page: Page) -> None:
     editor.fill('{"item": ')
     expect(tool.get_by_text("Not valid JSON")).to_be_visible()
     expect(tool.get_by_role("button", name="Call tool")).to_be_disabled()
-    tool.get_by_label("item").fill("apples")  # the form replaces what is not valid
+    # The form replaces invalid values.
+    tool.get_by_label("item").fill("apples")
     expect_json(tool, {"item": "apples", "amount": 2})
     expect(tool.get_by_role("button", name="Call tool")).to_be_enabled()
 
@@ -204,7 +206,8 @@ def test_a_call_is_cancelled_by_its_button(page: Page) -> None:
     expect(result.get_by_text("cancelled")).to_be_visible()
     page.get_by_role("link", name="Calls").click()
     rows = page.get_by_role("grid").get_by_role("row").filter(has_text="count")
-    expect(rows.first).to_contain_text("cancelled")  # the server has cancelled it, too
+    # The server has cancelled the call, too.
+    expect(rows.first).to_contain_text("cancelled")
 
 
 def test_a_call_continues_while_other_panels_are_shown(page: Page) -> None:

@@ -57,7 +57,8 @@ KNOWN_FAILURES = {
     },
 }
 """The rules that modules break (docs/module-tests.md has the table). They run in agents all the same."""
-SECONDS = "120"  # the compaction of context-simple is slow
+# The compaction of context-simple is slow.
+SECONDS = "120"
 
 
 def visit_tools(repositories: Repositories, seen: Seen) -> None:
@@ -89,7 +90,8 @@ async def visit(path: Path, mode: str, seen: Seen) -> None:
     """Visit a server with one client. Its user allows one command."""
     user = CommandUser("echo out; exit 3")
     asked = user.asked
-    server = stdio_client(server_parameters(path, folder="/"))  # as Claude Desktop starts it
+    # Claude Desktop starts servers in this folder.
+    server = stdio_client(server_parameters(path, folder="/"))
     async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
         seen.check("tools", names, lambda found: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(found))

@@ -44,7 +44,8 @@ async def test_tool_with_progress(ctx: CallContext) -> str:
 @tool(registry=registry)
 async def test_reconnection(ctx: CallContext) -> str:
     """Close the client's stream in the middle of the call, and answer once it has come back for the rest."""
-    await asyncio.sleep(PAUSE)  # in the middle: at once might be before the client has an event to come back with
+    # Wait until the client has received an event, because it reconnects with the event's id.
+    await asyncio.sleep(PAUSE)
     await ctx.close_stream()
     await asyncio.sleep(2 * PAUSE)
     return "The answer came on another stream."
