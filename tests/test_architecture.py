@@ -82,8 +82,8 @@ def test_the_public_api_has_docstrings(package: ModuleType) -> None:
 
 def test_imports_follow_the_layers() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_the_core_uses_only_declared_members_of_a_source() -> None:

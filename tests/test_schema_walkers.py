@@ -91,8 +91,8 @@ def make_document(schema: Schema) -> dict[str, Any]:
     definitions = json.loads(text).pop("$defs", {})
     content = {name: {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}} for name in definitions}
     operations = {
-        f"/{name}": {"post": {"requestBody": {"content": one}, "responses": {"200": {"content": one}}}}
-        for name, one in content.items()
+        f"/{name}": {"post": {"requestBody": {"content": body}, "responses": {"200": {"content": body}}}}
+        for name, body in content.items()
     }
     return {"openapi": "3.1.0", "paths": operations, "components": {"schemas": definitions}}
 

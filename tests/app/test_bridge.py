@@ -80,14 +80,14 @@ async def test_sources_start_concurrently_and_the_start_waits_for_all() -> None:
             await other_of[self.name].begun.wait()
             publish(offer(self.name))
 
-    one, two = Meeting("one"), Meeting("two")
-    other_of = {"one": two, "two": one}
-    bridge = bridge_of(one, two)
+    first, two = Meeting("one"), Meeting("two")
+    other_of = {"one": two, "two": first}
+    bridge = bridge_of(first, two)
     with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             assert bridge.registry.list_names() == ["one", "two"]
-    assert isinstance(one, Source)
+    assert isinstance(first, Source)
 
 
 async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,11 +123,11 @@ async def test_an_import_that_hangs_in_a_worker_delays_no_other_source(
 
 
 async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path: Path) -> None:
-    begun, released = threading.Event(), threading.Event()
+    start, released = threading.Event(), threading.Event()
 
     class ComputingSource(OpenApiSource):
         def _build_offer(self, *args: Any) -> Offer:
-            begun.set()
+            start.set()
             released.wait(TIMEOUT)
             return Offer()
 
@@ -137,7 +137,7 @@ async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path:
     try:
         with anyio.fail_after(TIMEOUT / 2):
             async with bridge.run_sources():
-                await to_thread.run_sync(begun.wait, TIMEOUT)
+                await to_thread.run_sync(start.wait, TIMEOUT)
     finally:
         released.set()
 
@@ -255,17 +255,17 @@ async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> 
 
 @BOTH_LOOPS
 async def test_the_end_of_the_block_ends_every_source_and_its_error_is_raised_unwrapped() -> None:
-    one, two = ControlledSource("one", [offer("a")]), ControlledSource("two")
+    first, two = ControlledSource("one", [offer("a")]), ControlledSource("two")
 
     async def block() -> None:
-        async with bridge_of(one, two).run_sources():
-            await one.begun.wait()
+        async with bridge_of(first, two).run_sources():
+            await first.begun.wait()
             await two.begun.wait()
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
         await block()
-    assert one.ended
+    assert first.ended
     assert two.ended
 
 
@@ -293,8 +293,8 @@ async def test_the_name_of_a_tool_in_the_registry_stops_the_start_too() -> None:
 
 
 async def test_a_later_collision_is_reported_and_the_published_tools_stay(caplog: pytest.LogCaptureFixture) -> None:
-    one, two = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
-    bridge = bridge_of(one, two)
+    first, two = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
+    bridge = bridge_of(first, two)
     async with connect(bridge) as client:
         assert two.publish is not None
         two.publish(offer("a", "c"))
@@ -321,9 +321,9 @@ async def test_the_owner_of_a_name_does_not_depend_on_the_order_of_publication(o
         await bridge.wait_until_started()
         assert {tool.name: tool.owner for tool in bridge.registry.list()} == {"a": "own", "b": "first", "c": "second"}
         assert bridge.problems["own"] == []
-        (known,) = bridge.problems["first"]
+        (problem,) = bridge.problems["first"]
         alike, same = bridge.problems["second"]
-    assert "Tool 'a' comes from both source 'own' and source 'first'" in known
+    assert "Tool 'a' comes from both source 'own' and source 'first'" in problem
     assert "Tool 'A' of source 'second' looks like 'a'" in alike
     assert "Tool 'b' comes from both source 'first' and source 'second'" in same
 

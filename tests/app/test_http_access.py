@@ -147,10 +147,10 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
             return (await http.post("/mcp", **request)).status_code
 
         assert [await status_of(token) for token in ("first-token-of-ann", "token-of-eve", "x")] == [200, 200, 401]
-        listed = (
+        listing = (
             await http.post("/mcp", **stateless_request("tools/list", Authorization="Bearer token-of-eve"))
         ).json()
-        assert listed["result"]["cacheScope"] == "private"
+        assert listing["result"]["cacheScope"] == "private"
         (tmp_path / "ann").write_text("a-second-token-of-ann")
         await server.wait_for_stderr("http.tokens was reloaded")
         assert await status_of("a-second-token-of-ann") == 200

@@ -150,8 +150,8 @@ async def test_settings_take_precedence_over_a_file(tmp_path: Path) -> None:
     settings.write_text("name: ours\nsources: [{type: python, path: tools.py}]\n")
     async with connect(build_from_settings(load(settings, {}))) as client:
         await client.list_tools()
-        listed = await client.list_tools(cache_mode="bypass")
-    assert listed.meta["io.modelcontextprotocol/serverInfo"] == {"name": "ours", "title": "The shop", "version": "3.1"}
+        listing = await client.list_tools(cache_mode="bypass")
+    assert listing.meta["io.modelcontextprotocol/serverInfo"] == {"name": "ours", "title": "The shop", "version": "3.1"}
 
 
 @BOTH_LOOPS
@@ -298,18 +298,18 @@ async def test_an_app_has_the_given_name_lifespan_hosts_and_origins() -> None:
 
 async def ask_app(app: Any, host: str, origin: str) -> int:
     """The status of a request to /health."""
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     headers = [(b"host", host.encode()), (b"origin", origin.encode())]
     scope = {"type": "http", "method": "GET", "path": "/health", "headers": headers, "query_string": b""}
     await app({**scope, "client": ("127.0.0.1", 1)}, receive, send)
-    return int(sent[0]["status"])
+    return int(messages[0]["status"])
 
 
 async def test_a_registry_is_served_with_the_description_of_its_server() -> None:

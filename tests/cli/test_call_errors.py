@@ -63,9 +63,9 @@ def list_files(log: str) -> list[str]:
 
 
 def test_a_result_that_breaks_its_schema_is_shown_with_the_error(run_here: RunHere) -> None:
-    done = run_here("call", "break_schema")
-    assert (done.code, done.out) == (1, "")
-    error, _, result = done.err.partition("The result was:\n")
+    command = run_here("call", "break_schema")
+    assert (command.code, command.out) == (1, "")
+    error, _, result = command.err.partition("The result was:\n")
     assert "$.apples" in error
     assert result == '{"apples":"none left"}\n'
 

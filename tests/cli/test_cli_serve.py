@@ -227,10 +227,10 @@ def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) ->
         "type: python, path: second.py, prefix: p",
         "type: python, path: second.py, name: third, alias: {plain: renamed}",
     )
-    (listing, first, second, third), done = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
+    (listing, first, second, third), command = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
     assert names(listing) == ["p__plain", "plain", "renamed"]
     assert [text(result) for result in (first, second, third)] == ["plain", "second plain", "second plain"]
-    assert (done.code, done.err) == (0, "")
+    assert (command.code, command.err) == (0, "")
 
 
 def test_other_sources_are_served_beside_a_broken_one(folder: Path) -> None:

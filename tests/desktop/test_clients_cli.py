@@ -84,7 +84,7 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
 
 
 @pytest.mark.parametrize(
-    ("message", "meant"),
+    ("message", "suggestion"),
     [
         ("claude", "claude-desktop or claude-code?"),
         ("gemini", "gemini-cli?"),
@@ -96,10 +96,10 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
         ("Cursr", "cursor"),
     ],
 )
-def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, meant: str, user: ClientHome) -> None:
+def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, suggestion: str, user: ClientHome) -> None:
     result = user.run("install", message, check=2)
     assert f"unknown client '{message}'" in result.stderr
-    assert f"Did you mean {meant}" in result.stderr
+    assert f"Did you mean {suggestion}" in result.stderr
     assert "Known clients: claude-desktop, claude-code" in result.stderr
 
 

@@ -33,8 +33,8 @@ def user_with_secret(tmp_path: Path) -> ClientHome:
 
 def backups(path: Path, user: ClientHome | None = None) -> list[Path]:
     """Return the backups next to a file, and those in the user's state folder."""
-    kept = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
-    return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *kept]
+    state_backups = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
+    return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *state_backups]
 
 
 def crlf(content: bytes) -> bytes:

@@ -59,9 +59,9 @@ def user(tmp_path: Path) -> ClientHome:
 
 
 def called(user: ClientHome) -> list[str]:
-    words, folder, given = json.loads((user.home / "called.json").read_text())
+    words, folder, text = json.loads((user.home / "called.json").read_text())
     assert folder == str(user.project)
-    assert given == ""
+    assert text == ""
     return words
 
 

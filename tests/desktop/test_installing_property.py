@@ -45,11 +45,11 @@ def somebody() -> Iterator[ClientHome]:
 
 
 @examples(30)
-@given(servers=st.none() | SERVERS, others=OTHERS, form=FORMS)
+@given(servers=st.none() | SERVERS, other_data=OTHERS, form=FORMS)
 def test_install_and_uninstall_restore_the_bytes_without_the_backup(
-    servers: dict[str, Any] | None, others: dict[str, Any], form: Any
+    servers: dict[str, Any] | None, other_data: dict[str, Any], form: Any
 ) -> None:
-    data = others if servers is None else {**others, "mcpServers": servers}
+    data = other_data if servers is None else {**other_data, "mcpServers": servers}
     content = form(data).encode()
     with somebody() as user:
         path = user.place("claude-code", content)
@@ -64,14 +64,14 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 
 
 @examples(20)
-@given(before=SERVERS, after=SERVERS, others=OTHERS, form=FORMS, last=st.booleans())
+@given(before=SERVERS, after=SERVERS, other_data=OTHERS, form=FORMS, last=st.booleans())
 def test_changes_of_the_file_in_between_stay(
-    before: dict[str, Any], after: dict[str, Any], others: dict[str, Any], form: Any, last: bool
+    before: dict[str, Any], after: dict[str, Any], other_data: dict[str, Any], form: Any, last: bool
 ) -> None:
     with somebody() as user:
         path = user.place("claude-code", json.dumps({"mcpServers": before}).encode())
         user.run("install", "claude-code", user.settings)
         ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}
-        path.write_bytes(form({**others, "mcpServers": {**after, **ours} if last else {**ours, **after}}).encode())
+        path.write_bytes(form({**other_data, "mcpServers": {**after, **ours} if last else {**ours, **after}}).encode())
         user.run("uninstall", "claude-code")
-        assert json.loads(path.read_bytes()) == {**others, "mcpServers": after}
+        assert json.loads(path.read_bytes()) == {**other_data, "mcpServers": after}

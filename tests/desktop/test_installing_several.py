@@ -82,11 +82,11 @@ def test_two_projects_may_have_local_servers_with_equal_names(
     first: str, content: bytes | None, user: ClientHome
 ) -> None:
     path = user.place("claude-code", content) if content is not None else user.path("claude-code")
-    there = elsewhere(user)
-    for item in (user, there):
+    second_home = elsewhere(user)
+    for item in (user, second_home):
         item.run("install", "claude-code", user.settings, "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 2
-    leaving, staying = (user, there) if first == "here" else (there, user)
+    leaving, staying = (user, second_home) if first == "here" else (second_home, user)
     leaving.run("uninstall", "claude-code", "shelf", "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 1
     assert f'"{staying.project}"' in path.read_text()

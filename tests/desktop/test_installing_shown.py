@@ -103,8 +103,8 @@ def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: Client
     removal = user.run("uninstall", "cursor", "--dry-run")
     assert "/old/bin/mcp-bridge" in removal.stdout
     assert FOREIGN not in update.stdout + removal.stdout
-    other = user.project / "tools.py"
-    replacement = user.run("install", "cursor", other, "--name", "shelf", "--force", "--dry-run", "--json")
+    file = user.project / "tools.py"
+    replacement = user.run("install", "cursor", file, "--name", "shelf", "--force", "--dry-run", "--json")
     assert FOREIGN not in replacement.stdout
 
 

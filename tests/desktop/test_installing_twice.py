@@ -106,8 +106,8 @@ def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: C
 def test_replacing_again_and_again_keeps_the_journal_small(user: ClientHome) -> None:
     elsewhere = in_folder(user, "elsewhere")
     user.run("install", "cursor", user.settings)
-    for turn in range(12):
-        file = (elsewhere.project / "tools.py", user.settings)[turn % 2]
+    for number in range(12):
+        file = (elsewhere.project / "tools.py", user.settings)[number % 2]
         user.run("install", "cursor", file, "--name", "shelf", "--force")
     (record,) = (user.home / ".local").rglob("*.json")
     assert record.stat().st_size < 20_000

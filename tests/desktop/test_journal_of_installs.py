@@ -106,8 +106,8 @@ def test_a_record_under_another_file_name_is_ignored(tmp_path: Path) -> None:
     journal.store_record(RECORD)
     (mine,) = tmp_path.iterdir()
     journal.store_record(replace(RECORD, name="other"))
-    (other,) = set(tmp_path.iterdir()) - {mine}
-    other.write_bytes(mine.read_bytes())
+    (path,) = set(tmp_path.iterdir()) - {mine}
+    path.write_bytes(mine.read_bytes())
     assert journal.find_record("zed", "user", RECORD.path, RECORD.within, "other") is None
 
 

@@ -24,10 +24,10 @@ def machine(system: System = "linux", **environ: str) -> Machine:
 
 def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> ServerLaunch:
     client = CLIENTS[name]
-    given = value if value is not None else build_entry_value(client, ENTRY)
+    entry_value = value if value is not None else build_entry_value(client, ENTRY)
     place = client.places[0]
     return resolve_launch(
-        InstalledServer(client=name, place=place, path=HOME / "file", name="shelf", value=given), where
+        InstalledServer(client=name, place=place, path=HOME / "file", name="shelf", value=entry_value), where
     )
 
 

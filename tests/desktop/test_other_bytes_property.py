@@ -18,8 +18,8 @@ TEXTS = st.one_of(
     st.tuples(st.just("cursor"), json_texts(comments=True)),
     st.tuples(st.just("gemini-cli"), json_texts(comments=True)),
     st.tuples(st.just("codex"), toml_texts()),
-    st.tuples(st.just("goose"), yaml_texts(container="extensions", listed=False)),
-    st.tuples(st.just("continue"), yaml_texts(container="mcpServers", listed=True)),
+    st.tuples(st.just("goose"), yaml_texts(container="extensions", in_list=False)),
+    st.tuples(st.just("continue"), yaml_texts(container="mcpServers", in_list=True)),
 )
 BOMS = st.sampled_from([b"", b"", b"\xef\xbb\xbf"])
 SPACE_AND_BRACKETS = re.compile(r"[\s{}\[\]~]|null")
@@ -28,8 +28,8 @@ SPACE_AND_BRACKETS = re.compile(r"[\s{}\[\]~]|null")
 
 def is_kept(before: str, after: str) -> bool:
     """Whether nothing was lost: the characters of the one are in the other, in their order."""
-    rest = iter(SPACE_AND_BRACKETS.sub("", after))
-    return all(char in rest for char in SPACE_AND_BRACKETS.sub("", before))
+    remainder = iter(SPACE_AND_BRACKETS.sub("", after))
+    return all(char in remainder for char in SPACE_AND_BRACKETS.sub("", before))
 
 
 @examples(60)
@@ -48,9 +48,9 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
         assert after.startswith(bom)
         assert is_kept(before.decode(), after.decode())
         assert after.count(b"\r\n") >= before.count(b"\r\n")
-        other = user.project / "tools.py"
-        user.run("install", client, other, "--name", "shelf", "--force")
-        assert str(other).encode() in path.read_bytes()
+        file = user.project / "tools.py"
+        user.run("install", client, file, "--name", "shelf", "--force")
+        assert str(file).encode() in path.read_bytes()
         user.run("uninstall", client, "shelf")
         assert path.read_bytes() == after
         user.run("uninstall", client, "shelf")

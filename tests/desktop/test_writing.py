@@ -136,7 +136,7 @@ def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch
     path = _file(tmp_path, b"{}")
     old = load_file(path)
 
-    def refused(*given: object, **named: object) -> None:
+    def refused(*arguments: object, **options: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     # The user root could write in every folder.
@@ -146,16 +146,16 @@ def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch
     _unchanged(path)
 
 
-@pytest.mark.parametrize("now", [b"{ }", b"", None])
-def test_a_change_of_another_program_in_between_is_not_overwritten(tmp_path: Path, now: bytes | None) -> None:
+@pytest.mark.parametrize("change", [b"{ }", b"", None])
+def test_a_change_of_another_program_in_between_is_not_overwritten(tmp_path: Path, change: bytes | None) -> None:
     path = _file(tmp_path, b"{}")
     old = load_file(path)
     path.unlink()
-    if now is not None:
-        path.write_bytes(now)
+    if change is not None:
+        path.write_bytes(change)
     with pytest.raises(ConfigError):
         save_file(path, old, '{"a": 1}', backup=True)
-    assert (path.read_bytes() if path.exists() else None) == now
+    assert (path.read_bytes() if path.exists() else None) == change
     assert [entry for entry in tmp_path.iterdir() if entry != path] == []
 
 
@@ -174,7 +174,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     path = _file(tmp_path, b"{}")
     old = load_file(path)
 
-    def full(*given: object) -> None:
+    def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path if call == "replace" else config_file.os, call, full)
@@ -188,9 +188,9 @@ def test_three_backups_are_kept(tmp_path: Path) -> None:
     path = _file(tmp_path, b"0")
     (tmp_path / "servers.json.bak").write_text("theirs")
     backups = [save_file(path, load_file(path), str(number), backup=True) for number in range(1, 7)]
-    kept = sorted(tmp_path.glob("*.mcp-bridge-backup-*"))
-    assert kept == backups[-3:]
-    assert [copy.read_text() for copy in kept] == ["3", "4", "5"]
+    files = sorted(tmp_path.glob("*.mcp-bridge-backup-*"))
+    assert files == backups[-3:]
+    assert [copy.read_text() for copy in files] == ["3", "4", "5"]
     assert (tmp_path / "servers.json.bak").read_text() == "theirs"
 
 

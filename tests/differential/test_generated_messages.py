@@ -44,10 +44,10 @@ async def compare(conversation: Conversation, length: int) -> list[Outcome]:
     return outcomes
 
 
-@pytest.mark.parametrize("part", range(5))
-async def test_generated_messages_get_equal_replies(part: int) -> None:
+@pytest.mark.parametrize("fifth", range(5))
+async def test_generated_messages_get_equal_replies(fifth: int) -> None:
     outcomes: list[Outcome] = []
-    for conversation in generate_conversations(SEED + part, CONVERSATIONS * TIMES // 5):
+    for conversation in generate_conversations(SEED + fifth, CONVERSATIONS * TIMES // 5):
         outcomes += await compare(conversation, LENGTH)
     unlisted = [outcome for outcome in outcomes if not outcome.is_equal and find_difference(outcome) is None]
     assert not unlisted, describe(min(unlisted, key=lambda outcome: len(outcome.line)))
@@ -59,7 +59,9 @@ async def test_generated_messages_get_equal_replies(part: int) -> None:
 async def test_messages_that_once_failed_get_equal_replies(is_stateless: bool) -> None:
     meta = json.dumps(ENVELOPE if is_stateless else {})
     findings: list[Any] = [param.values[0] for param in corpus("message")]
-    lines = [bytes.fromhex(each["hex"]) if "hex" in each else built(each["text"]).encode() for each in findings]
+    lines = [
+        bytes.fromhex(finding["hex"]) if "hex" in finding else built(finding["text"]).encode() for finding in findings
+    ]
     lines += [json.dumps(message).encode() for message in messages(stateless=is_stateless)]
     for line in lines:
         async with connect_twins() as twins:
@@ -70,5 +72,7 @@ async def test_messages_that_once_failed_get_equal_replies(is_stateless: bool) -
 
 
 def _open(is_stateless: bool) -> list[bytes]:
-    conversation = next(each for each in generate_conversations(0, 2) if each.is_stateless is is_stateless)
+    conversation = next(
+        candidate for candidate in generate_conversations(0, 2) if candidate.is_stateless is is_stateless
+    )
     return conversation.begin()

@@ -67,9 +67,9 @@ async def converse(random: Random) -> list[Outcome]:
     return outcomes
 
 
-@pytest.mark.parametrize("part", range(5))
-async def test_generated_requests_get_equal_replies_and_statuses(part: int) -> None:
-    numbers = range(part, CONVERSATIONS * TIMES, 5)
+@pytest.mark.parametrize("fifth", range(5))
+async def test_generated_requests_get_equal_replies_and_statuses(fifth: int) -> None:
+    numbers = range(fifth, CONVERSATIONS * TIMES, 5)
     outcomes = [outcome for number in numbers for outcome in await converse(Random(f"{SEED} {number}"))]
     different = [each for each in outcomes if not each.is_equal and find_difference(each, is_http=True) is None]
     assert not different, describe(min(different, key=lambda outcome: len(outcome.line)))

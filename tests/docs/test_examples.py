@@ -58,8 +58,8 @@ def anyio_backend() -> str:
 
 
 def test_every_example_has_an_expectation() -> None:
-    found = {path.name for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"}}
-    assert found == set(EXPECTED)
+    names = {path.name for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"}}
+    assert names == set(EXPECTED)
 
 
 @pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
@@ -83,8 +83,8 @@ async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path)
 
 def test_the_demo_shows_a_result_progress_and_a_refusal() -> None:
     command = [sys.executable, "config/demo_client.py", "--once"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    assert "21.5" in done.stdout
-    assert "Counted to 20." in done.stdout
-    assert "There is no city 'Atlantis'" in done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert process.returncode == 0, process.stderr
+    assert "21.5" in process.stdout
+    assert "Counted to 20." in process.stdout
+    assert "There is no city 'Atlantis'" in process.stdout

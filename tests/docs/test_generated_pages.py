@@ -28,8 +28,8 @@ PARTS = (
 
 
 def test_the_pages_are_up_to_date() -> None:
-    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_error_code_is_in_the_docs() -> None:
@@ -41,8 +41,8 @@ def test_every_public_name_is_in_the_api_page() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = [f"mcp_bridge.{name}" for name in mcp_bridge.__all__ if name != "__version__"]
     for package in PUBLIC_MODULES:
-        own = set(package.__all__) - set(mcp_bridge.__all__) - {"FORMATS"}
-        public += [f"{package.__name__}.{name}" for name in own]
+        names = set(package.__all__) - set(mcp_bridge.__all__) - {"FORMATS"}
+        public += [f"{package.__name__}.{name}" for name in names]
     assert [name for name in public if f"::: {name}\n" not in page] == []
 
 
@@ -60,13 +60,13 @@ def test_every_setting_has_a_meaning() -> None:
 
 def test_every_setting_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    names = {name for part in PARTS for name in part.model_fields} - {"options", "origin"}
+    names = {name for section in PARTS for name in section.model_fields} - {"options", "origin"}
     assert [name for name in sorted(names) if f"{name}`" not in page] == []
 
 
 def test_every_setting_is_in_an_example() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in CONFIG)
-    names = {name for part in PARTS[1:] for name in part.model_fields}
+    names = {name for section in PARTS[1:] for name in section.model_fields}
     assert [name for name in sorted(names - {"options", "origin"}) if f"{name}:" not in text] == []
 
 

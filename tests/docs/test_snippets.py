@@ -39,27 +39,27 @@ class Snippet:
 
 def snippets(*kinds: str) -> list[Snippet]:
     return [
-        Snippet(page.name, number, found["kind"], found["body"])
+        Snippet(page.name, number, match["kind"], match["body"])
         for page in [*PAGES, CONTRIBUTING]
-        for number, found in enumerate(FENCE.finditer(page.read_text(encoding="utf-8")), 1)
-        if found["kind"] in kinds and (page, found["kind"]) != (CONTRIBUTING, "sh")
+        for number, match in enumerate(FENCE.finditer(page.read_text(encoding="utf-8")), 1)
+        if match["kind"] in kinds and (page, match["kind"]) != (CONTRIBUTING, "sh")
     ]
 
 
 def tool_file() -> str:
-    found = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
-    assert found is not None
-    return found[1]
+    match = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
+    assert match is not None
+    return match[1]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for page in [*PAGES, CONTRIBUTING]:
-        for found in FENCE.finditer(page.read_text(encoding="utf-8")):
-            if found["file"]:
-                file = tmp_path / found["file"]
+        for match in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if match["file"]:
+                file = tmp_path / match["file"]
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(found["body"], encoding="utf-8")
+                file.write_text(match["body"], encoding="utf-8")
     return tmp_path
 
 
@@ -83,26 +83,28 @@ def test_the_readmes_tool_file_has_about_ten_lines() -> None:
 def test_python_runs(snippet: Snippet, folder: Path) -> None:
     source = folder / "snippet.py"
     source.write_text(snippet.body, encoding="utf-8")
-    done = subprocess.run([*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(
+        [*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("snippet", snippets("console"), ids=str)
 def test_commands_print_what_the_page_says(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     for command, expected in sessions(snippet.body):
-        done = subprocess.run(
+        process = subprocess.run(
             ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
         )
-        printed = done.stdout + done.stderr
-        assert done.returncode == 0, printed
+        printed = process.stdout + process.stderr
+        assert process.returncode == 0, printed
         for line in expected:
             assert line in printed.splitlines()
 
 
 def sessions(body: str) -> Iterator[tuple[str, list[str]]]:
     """Commands (`$ ...`) with the lines printed after each."""
-    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-        command, *printed = part.splitlines()
+    for session in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, *printed = session.splitlines()
         yield command, [line for line in printed if line.strip()]
 
 
@@ -110,11 +112,11 @@ def sessions(body: str) -> Iterator[tuple[str, list[str]]]:
 def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
     command = ["mcp-bridge", "validate", "settings.yaml"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
-    printed = done.stdout + done.stderr
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+    printed = process.stdout + process.stderr
     if "sandbox: bubblewrap" in snippet.body and "bubblewrap" in printed:
         pytest.skip(f"NOT TESTED, there is no sandbox here: {printed}")
-    assert done.returncode == 0, printed
+    assert process.returncode == 0, printed
 
 
 def test_client_settings_start_the_bridge() -> None:
@@ -130,7 +132,7 @@ def test_shell_lines_are_commands_the_reader_has() -> None:
 
 
 def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
-    kinds = {found["kind"] for page in PAGES for found in FENCE.finditer(page.read_text(encoding="utf-8"))}
+    kinds = {match["kind"] for page in PAGES for match in FENCE.finditer(page.read_text(encoding="utf-8"))}
     assert kinds <= {"python", "console", "yaml", "json", "toml", "sh", "text"}
 
 
@@ -143,7 +145,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_git_ignores_nothing_that_the_docs_need() -> None:
     git = shutil.which("git")
     assert git is not None
-    done = subprocess.run(
+    process = subprocess.run(
         [git, "status", "--short", "--ignored", "docs", "config"], cwd=ROOT, capture_output=True, text=True
     )
-    assert not [line for line in done.stdout.splitlines() if line.startswith("!!") and "__pycache__" not in line]
+    assert not [line for line in process.stdout.splitlines() if line.startswith("!!") and "__pycache__" not in line]

@@ -11,9 +11,9 @@ from tests.kits.wire.speaking import entry_of
 
 
 def entry(name: str, owner: str = "") -> ToolEntry:
-    made = entry_of(lambda data: 1, name)
-    made.owner = owner
-    return made
+    result = entry_of(lambda data: 1, name)
+    result.owner = owner
+    return result
 
 
 def names(table: EntryTable[ToolEntry]) -> list[str]:
@@ -85,10 +85,10 @@ def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
     stop = table.watch(lambda: notifications.append(table.version))
     also: list[int] = []
     table.watch(lambda: also.append(len(table)))
-    thing = entry("a", "one")
+    item = entry("a", "one")
     table.add(entry("x"))
-    table.replace("one", [thing])
-    table.replace("one", [thing])
+    table.replace("one", [item])
+    table.replace("one", [item])
     table.remove("none")
     assert notifications == [1, 2]
     stop()
@@ -104,5 +104,5 @@ def test_a_list_does_not_change_after_it_was_read() -> None:
     observations = table.list_all()
     assert table.list_all() is observations
     table.add(entry("b"))
-    assert [thing.name for thing in observations] == ["a"]
+    assert [item.name for item in observations] == ["a"]
     assert names(table) == ["a", "b"]

@@ -50,9 +50,9 @@ class Hanging:
 
 @pytest.fixture
 def hanging() -> Iterator[Hanging]:
-    made = Hanging()
-    yield made
-    made.freed.set()
+    tools = Hanging()
+    yield tools
+    tools.freed.set()
 
 
 def make_registry(pipeline: Pipeline, *tools: ToolEntry) -> ToolRegistry:

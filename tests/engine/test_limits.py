@@ -171,7 +171,7 @@ json = st.recursive(
 
 def depth_of(data: Any) -> int:
     inner = list(data.values()) if isinstance(data, dict) else data if isinstance(data, list) else []
-    return max((1 + depth_of(part) for part in inner), default=0)
+    return max((1 + depth_of(subschema) for subschema in inner), default=0)
 
 
 @given(json)

@@ -35,10 +35,10 @@ def test_an_offer_that_must_be_complete_is_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("echo", "echo2"), ("résumé", "resume"), ("कि", "के"), ("l", "1"), ("ж", "zh"), ("a_b", "ab")]
+    ("first", "second"), [("echo", "echo2"), ("résumé", "resume"), ("कि", "के"), ("l", "1"), ("ж", "zh"), ("a_b", "ab")]
 )
-def test_names_that_differ_visibly_are_different(one: str, other: str) -> None:
-    assert to_look(one) != to_look(other)
+def test_names_that_differ_visibly_are_different(first: str, second: str) -> None:
+    assert to_look(first) != to_look(second)
 
 
 def test_one_source_may_have_names_that_look_alike() -> None:

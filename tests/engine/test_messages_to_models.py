@@ -140,8 +140,8 @@ async def test_a_value_that_fits_no_alternative_is_explained_by_its_type(
 
 
 async def test_the_closest_alternative_is_explained_if_several_have_the_type() -> None:
-    other = {"type": "object", "required": ["a", "b", "c"]}
-    text = await get_error(register(make_optional(other, POINT), {}), {"x": {}})
+    alternative = {"type": "object", "required": ["a", "b", "c"]}
+    text = await get_error(register(make_optional(alternative, POINT), {}), {"x": {}})
     assert text.splitlines()[1:] == [
         "- $.x: fits none of the 3 alternatives. The problems with the closest one:",
         "- $.x.row: required field missing",

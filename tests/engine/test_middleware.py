@@ -155,12 +155,12 @@ async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_er
         return replace(await call_next(call, ctx), output={"n": "[redacted]"})
 
     registry = under([At(stage, redact)], entry_of(lambda data: {"n": 1}, output_schema={**NUMBER}))
-    made = await dispatch(registry)
-    assert made.code == "invalid_output"
-    assert "The tool did run, but the policy 'At' changed its result." in made.error_text
-    assert "$.n: expected type integer" in made.error_text
-    assert made.output == {"n": "[redacted]"}
-    assert made.duration_ms is not None
+    result = await dispatch(registry)
+    assert result.code == "invalid_output"
+    assert "The tool did run, but the policy 'At' changed its result." in result.error_text
+    assert "$.n: expected type integer" in result.error_text
+    assert result.output == {"n": "[redacted]"}
+    assert result.duration_ms is not None
 
 
 async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> None:
@@ -174,8 +174,8 @@ async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> 
         return await call_next(call, ctx)
 
     policies = [At(Stage.DECIDE, leave), Spoils(Stage.DECIDE, spoil), At(Stage.DECIDE, leave), At(Stage.ADMIT, leave)]
-    made = await dispatch(under([*policies], entry_of(lambda data: {"n": 1}, output_schema=NUMBER)))
-    assert "the policy 'Spoils' changed its result" in made.error_text
+    result = await dispatch(under([*policies], entry_of(lambda data: {"n": 1}, output_schema=NUMBER)))
+    assert "the policy 'Spoils' changed its result" in result.error_text
 
 
 @STAGES
@@ -309,11 +309,13 @@ async def test_nested_calls_and_chains_of_other_registries_are_under_the_same_po
     async def outer(data: Any, ctx: CallContext) -> Any:
         return [(await ctx.invoke(name, {})).code for name in ("allowed", "forbidden")]
 
-    other = ToolRegistry()
+    second_registry = ToolRegistry()
     for name in ("allowed", "forbidden"):
-        other.register(entry_of(lambda data: {}, name, input_schema=NOTHING))
-    chain = ToolChain(other).add_step(ChainStep("allowed")).add_step(ChainStep("forbidden"))
-    registry = under([At(Stage.ADMIT, watch)], entry_of(outer, "outer"), chain.as_tool("chain"), *other.list())
+        second_registry.register(entry_of(lambda data: {}, name, input_schema=NOTHING))
+    chain = ToolChain(second_registry).add_step(ChainStep("allowed")).add_step(ChainStep("forbidden"))
+    registry = under(
+        [At(Stage.ADMIT, watch)], entry_of(outer, "outer"), chain.as_tool("chain"), *second_registry.list()
+    )
     async with connect(registry) as client:
         assert words(await call(client, "outer")) == '[null,"denied"]'
         failure = await call(client, "chain")

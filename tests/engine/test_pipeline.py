@@ -73,7 +73,7 @@ RAISED: list[Callable[[], BaseException]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "make"),
+    ("handler_type", "make"),
     [
         *(("sync", make) for make in RAISED),
         *(("async", make) for make in RAISED),
@@ -83,10 +83,11 @@ RAISED: list[Callable[[], BaseException]] = [
     ids=lambda value: value if isinstance(value, str) else type(value()).__name__,
 )
 async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_works(
-    kind: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
+    handler_type: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = registry_of(
-        entry_of(in_kind(kind, lambda data: raising(make()))), entry_of(in_kind(kind, lambda data: "fine"), "u")
+        entry_of(in_kind(handler_type, lambda data: raising(make()))),
+        entry_of(in_kind(handler_type, lambda data: "fine"), "u"),
     )
     result = await dispatch(registry)
     assert (await dispatch(registry, "u")).output == "fine"
@@ -126,11 +127,15 @@ async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
     assert f"LookupError: {SECRET}" in listing.error_text
 
 
-@pytest.mark.parametrize(("kind", "mode"), [("sync", "legacy"), ("async", STATELESS)])
-async def test_the_text_of_a_tool_error_is_returned_verbatim(kind: str, mode: str) -> None:
+@pytest.mark.parametrize(("handler_type", "mode"), [("sync", "legacy"), ("async", STATELESS)])
+async def test_the_text_of_a_tool_error_is_returned_verbatim(handler_type: str, mode: str) -> None:
     registry = registry_of(
-        entry_of(in_kind(kind, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"),
-        entry_of(in_kind(kind, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"),
+        entry_of(
+            in_kind(handler_type, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"
+        ),
+        entry_of(
+            in_kind(handler_type, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"
+        ),
     )
     async with connect(registry, mode=mode) as client:
         error, returned = await call(client, "raised"), await call(client, "returned")
@@ -142,8 +147,8 @@ async def test_the_text_of_a_tool_error_is_returned_verbatim(kind: str, mode: st
 
 
 @BOTH_LOOPS
-@pytest.mark.parametrize("kind", ["async", "returns a coroutine"])
-async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> None:
+@pytest.mark.parametrize("handler_type", ["async", "returns a coroutine"])
+async def test_a_real_cancellation_passes_and_the_next_call_works(handler_type: str) -> None:
     starts, stops = anyio.Event(), anyio.Event()
 
     async def wait(data: Any) -> None:
@@ -153,7 +158,7 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(kind: str) -> 
         finally:
             stops.set()
 
-    handler = wait if kind == "async" else lambda data: wait(data)
+    handler = wait if handler_type == "async" else lambda data: wait(data)
     registry = registry_of(entry_of(handler), entry_of(lambda data: "fine", "u"))
     answers: list[ToolResult] = []
 

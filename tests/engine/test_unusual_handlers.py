@@ -77,8 +77,8 @@ async def test_a_handler_that_always_needs_more_is_ended() -> None:
 
 
 @BOTH_LOOPS
-@pytest.mark.parametrize("other", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
-async def test_an_error_during_a_cancellation_does_not_end_other_calls(other: BaseException) -> None:
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1), KeyboardInterrupt()], ids=repr)
+async def test_an_error_during_a_cancellation_does_not_end_other_calls(error: BaseException) -> None:
     starts = anyio.Event()
 
     async def spiteful(data: Any) -> None:
@@ -86,7 +86,7 @@ async def test_an_error_during_a_cancellation_does_not_end_other_calls(other: Ba
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class() as cancelled:
-            raise BaseExceptionGroup("both", [cancelled, other]) from None
+            raise BaseExceptionGroup("both", [cancelled, error]) from None
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(dispatch, registry_of(spiteful))

@@ -50,8 +50,8 @@ async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: 
     (folder / "bridge.json").write_text(json.dumps({"sources": sources}))
     async with connect(build_from_settings(load(folder / "bridge.json", {}))) as client:
         result = await client.call_tool(tool, arguments)
-        found: list[str] = json.loads(result.content[0].text)
-        return found
+        names: list[str] = json.loads(result.content[0].text)
+        return names
 
 
 @pytest.mark.parametrize("name", ["deletes", "lists", "no_such_tool"])

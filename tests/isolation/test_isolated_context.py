@@ -127,12 +127,15 @@ async def test_isolated_tools_ask_the_same_questions_and_get_the_same_answers(mo
         results = {name: await attempt(session.call_tool(case.tool, case.arguments)) for name, case in CASES.items()}
         return {**results, "a resource": await attempt(session.read_resource("test://asking"))}
 
-    here, there = await run_in_both_modes(tmp_path, do, client)
-    assert {name: there[name] for name in here if there[name] != here[name]} == {}
+    local, isolated_result = await run_in_both_modes(tmp_path, do, client)
+    assert {name: isolated_result[name] for name in local if isolated_result[name] != local[name]} == {}
     assert client.questions[1] == client.questions[0]
     for name, case in CASES.items():
-        assert [words for words in case.words if words not in str(there[name])] == [], (name, there[name])
-    assert "for Ada" in str(there["a resource"])
+        assert [words for words in case.words if words not in str(isolated_result[name])] == [], (
+            name,
+            isolated_result[name],
+        )
+    assert "for Ada" in str(isolated_result["a resource"])
 
 
 @EVERY_ERA
@@ -141,9 +144,9 @@ async def test_isolated_tools_get_the_same_error_if_the_client_cannot_be_asked(m
         names = ("asks_from_a_thread", "asks_with_fallback", "samples", "lists_roots", "needs", "asks_to_open")
         return [await attempt(client.call_tool(name, {})) for name in names]
 
-    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
-    assert there == here
-    assert "nobody" in str(there[1])
+    local, remote = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
+    assert remote == local
+    assert "nobody" in str(remote[1])
 
 
 async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None:
@@ -165,8 +168,8 @@ async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None
         await wait_until(lambda: len(error_text[-1]) >= 10)
         return result
 
-    here, there = await run_in_both_modes(tmp_path, do, options)
-    assert there == here
+    local, remote = await run_in_both_modes(tmp_path, do, options)
+    assert remote == local
     assert error_text[1] == error_text[0]
 
 
@@ -181,9 +184,9 @@ async def test_isolated_tools_have_the_same_context(mode: str, tmp_path: Path) -
             await attempt(client.call_tool("closes_stream", {})),
         ]
 
-    here, there = await run_in_both_modes(tmp_path, do, Client(mode))
-    assert there == here
-    assert "own/key" in str(there)
+    local, remote = await run_in_both_modes(tmp_path, do, Client(mode))
+    assert remote == local
+    assert "own/key" in str(remote)
 
 
 INNER: list[tuple[str, Any]] = [
@@ -208,8 +211,8 @@ async def test_nested_calls_of_isolated_tools_have_the_same_results(tmp_path: Pa
             for name, arguments in INNER
         ]
 
-    here, there = await run_in_both_modes(tmp_path, do)
-    assert there == here
+    local, remote = await run_in_both_modes(tmp_path, do)
+    assert remote == local
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])

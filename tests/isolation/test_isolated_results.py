@@ -30,10 +30,10 @@ async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_pa
     async def do(client: Any) -> Any:
         return {key: await attempt(client.call_tool(name, {"kind": key})) for key in isolated_offers.table()}
 
-    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
-    assert {key: there[key] for key in here if there[key] != here[key]} == {}
-    assert len(here) > 60
-    assert "s3cret" not in str(there)
+    local, remote = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
+    assert {key: remote[key] for key in local if remote[key] != local[key]} == {}
+    assert len(local) > 60
+    assert "s3cret" not in str(remote)
 
 
 async def test_isolated_tools_have_the_same_definitions(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ async def test_isolated_tools_have_the_same_definitions(tmp_path: Path) -> None:
         questions = client.list_tools, client.list_resources, client.list_resource_templates, client.list_prompts
         return [dump_result(await ask()) for ask in questions]
 
-    here, there = await run_in_both_modes(tmp_path, do)
-    assert there == here
+    local, remote = await run_in_both_modes(tmp_path, do)
+    assert remote == local
 
 
 @EVERY_ERA
@@ -57,26 +57,26 @@ async def test_isolated_resources_and_prompts_are_the_same(mode: str, tmp_path: 
             await attempt(client.get_prompt("wrong_role", {})),
         ]
 
-    here, there = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
-    for mine, theirs in zip(here, there, strict=True):
+    local, remote = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
+    for mine, theirs in zip(local, remote, strict=True):
         assert theirs == mine
 
 
 async def test_results_of_isolated_tools_are_validated(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        return [await attempt(client.call_tool("promises", {"kept": kept})) for kept in (True, False)]
+        return [await attempt(client.call_tool("promises", {"kept": is_valid})) for is_valid in (True, False)]
 
-    here, there = await run_in_both_modes(tmp_path, do)
-    assert there == here
-    assert [result["isError"] for result in there] == [False, True]
+    local, remote = await run_in_both_modes(tmp_path, do)
+    assert remote == local
+    assert [result["isError"] for result in remote] == [False, True]
 
 
 async def test_a_tool_that_cancels_its_task_has_a_result(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("cancels_itself", {})) for _ in range(2)]
 
-    here, there = await run_in_both_modes(tmp_path, do)
-    assert there == here
+    local, remote = await run_in_both_modes(tmp_path, do)
+    assert remote == local
 
 
 async def test_unexpected_errors_are_only_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -95,9 +95,9 @@ async def test_expose_errors_applies_to_isolated_tools(tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
         return [await attempt(client.call_tool("answers", {"kind": key})) for key in ("ValueError", "group")]
 
-    here, there = await run_in_both_modes(tmp_path, do, expose_errors=True)
-    assert there == here
-    assert "ValueError: s3cret text" in str(there)
+    local, remote = await run_in_both_modes(tmp_path, do, expose_errors=True)
+    assert remote == local
+    assert "ValueError: s3cret text" in str(remote)
 
 
 COMPLETING = """
@@ -133,13 +133,13 @@ async def test_completions_of_isolated_prompts_are_the_same(tmp_path: Path) -> N
 
     async def do(client: Any) -> Any:
         return [
-            await attempt(client.complete(place, {"name": name, "value": value}, known))
+            await attempt(client.complete(place, {"name": name, "value": value}, arguments))
             for place in places
-            for name, value, known in questions
+            for name, value, arguments in questions
         ]
 
-    here, there = await run_in_both_modes(tmp_path, do, tools=COMPLETING)
-    assert there == here
-    assert "Berlin" in str(there)
-    assert "Bern x2" in str(there)
-    assert "s3cret" not in str(there)
+    local, remote = await run_in_both_modes(tmp_path, do, tools=COMPLETING)
+    assert remote == local
+    assert "Berlin" in str(remote)
+    assert "Bern x2" in str(remote)
+    assert "s3cret" not in str(remote)

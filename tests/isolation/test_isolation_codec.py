@@ -147,34 +147,34 @@ def test_sampled_messages_and_roots_are_the_same_after_encoding_and_decoding(con
 
 @given(text.filter(bool), text, maps, some.lists(text, max_size=2))
 def test_offers_are_the_same_after_encoding_and_decoding(
-    name: str, said: str, given_meta: dict[str, Any], tags: list[str]
+    name: str, title: str, given_meta: dict[str, Any], tags: list[str]
 ) -> None:
     def handler(data: Any) -> None: ...
 
-    shared: Any = {"title": said, "meta": given_meta, "icons": [{"src": "x"}]}
+    shared: Any = {"title": title, "meta": given_meta, "icons": [{"src": "x"}]}
     offer = Offer(
-        tools=[ToolEntry(name, said, handler, {"type": "object"}, {}, tags, annotations=given_meta, **shared)],
-        resources=[ResourceEntry(uri=name, name=said, handler=handler, mime_type=said, **shared)],
+        tools=[ToolEntry(name, title, handler, {"type": "object"}, {}, tags, annotations=given_meta, **shared)],
+        resources=[ResourceEntry(uri=name, name=title, handler=handler, mime_type=title, **shared)],
         templates=[
-            ResourceTemplate(uri_template=name, name=said, handler=handler, completions={"a": ["x", "y"]}, **shared)
+            ResourceTemplate(uri_template=name, name=title, handler=handler, completions={"a": ["x", "y"]}, **shared)
         ],
         prompts=[
             PromptEntry(
                 name=name,
                 handler=handler,
-                arguments=[PromptArgument(name="a", description=said, required=True)],
+                arguments=[PromptArgument(name="a", description=title, required=True)],
                 completions={"a": lambda value: []},
                 **shared,
             )
         ],
-        problems=[said],
-        notes=[said],
+        problems=[title],
+        notes=[title],
     )
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def remote(*given: Any) -> Any:
-        asked.append(given)
+        calls.append(given)
         return handler if not given[2] else offer.prompts[0].completions["a"]
 
     assert decode_offer(transfer(encode_offer(offer)), remote) == offer
-    assert ("prompts", name, "a", False) in asked
+    assert ("prompts", name, "a", False) in calls

@@ -19,9 +19,9 @@ KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}
 @BOTH_LOOPS
 async def test_a_worker_with_a_state_ends_when_its_offer_is_out_of_date() -> None:
     request = replace(REQUEST, arguments={"id": "a"}, affinity="id")
-    others = set(psutil.Process().children())
+    earlier = set(psutil.Process().children())
     async with open_pool(KEEPS) as pool:
-        before = set(psutil.Process().children()) - others
+        before = set(psutil.Process().children()) - earlier
         await pool.call(request, RunningCall())
         pool.current = {"say": "offer", "tools": "others"}
         await pool.call(request, RunningCall())

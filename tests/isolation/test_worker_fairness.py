@@ -28,8 +28,8 @@ class WaitingContext(RunningCall):
 
 
 @BOTH_LOOPS
-@pytest.mark.parametrize("other", [("t", "ann"), ("another tool", "hog")], ids=["client", "tool"])
-async def test_a_call_does_not_wait_for_all_calls_of_another_client_or_tool(other: tuple[str, str]) -> None:
+@pytest.mark.parametrize("second_call", [("t", "ann"), ("another tool", "hog")], ids=["client", "tool"])
+async def test_a_call_does_not_wait_for_all_calls_of_another_client_or_tool(second_call: tuple[str, str]) -> None:
     ended: list[tuple[str, str]] = []
     first = WaitingContext("hog")
 
@@ -46,7 +46,7 @@ async def test_a_call_does_not_wait_for_all_calls_of_another_client_or_tool(othe
         for _ in range(4):
             tasks.start_soon(call, "t", "hog")
         await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(call, *other)
+        tasks.start_soon(call, *second_call)
         await anyio.wait_all_tasks_blocked()
         first.released.set()
-    assert ended.index(other) <= 1
+    assert ended.index(second_call) <= 1

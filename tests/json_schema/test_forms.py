@@ -135,14 +135,14 @@ def property_of(form_schema: Any) -> dict[str, Any]:
     return subschema
 
 
-def on_the_wire(part: Mapping[str, Any], version: Any) -> bool:
+def on_the_wire(value: Mapping[str, Any], version: Any) -> bool:
     """Whether one of the specification's kinds of property has all of these keywords, with values of these types."""
     for model in typing.get_args(version.PrimitiveSchemaDefinition):
         try:
-            instance = model.model_validate(part, strict=True)
+            instance = model.model_validate(value, strict=True)
         except ValidationError:
             continue
-        if instance.model_dump(by_alias=True, exclude_unset=True) == part:
+        if instance.model_dump(by_alias=True, exclude_unset=True) == value:
             return True
     return False
 
@@ -204,9 +204,9 @@ TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form_schema", "part"), TYPES, ids=[repr(form_schema) for form_schema, _ in TYPES])
-def test_a_single_value_is_asked_for_as_the_property_value(form_schema: Any, part: dict[str, Any]) -> None:
-    assert create_form(form_schema).schema["properties"] == {"value": part}
+@pytest.mark.parametrize(("form_schema", "property_schema"), TYPES, ids=[repr(form_schema) for form_schema, _ in TYPES])
+def test_a_single_value_is_asked_for_as_the_property_value(form_schema: Any, property_schema: dict[str, Any]) -> None:
+    assert create_form(form_schema).schema["properties"] == {"value": property_schema}
 
 
 def test_an_enums_values_are_the_choices() -> None:

@@ -97,9 +97,9 @@ async def test_clients_receive_and_accept_headers() -> None:
         return f"{region.value} {limit}"
 
     async with connect(registry_of(query.tool_entry)) as client:  # type: ignore[attr-defined]
-        [shown] = await listed(client)
-    assert find_invalid_x_mcp_header(shown["inputSchema"]) is None
-    assert x_mcp_header_map(shown["inputSchema"]) == {("region",): "Region", ("limit",): "Limit"}
+        [definition] = await listed(client)
+    assert find_invalid_x_mcp_header(definition["inputSchema"]) is None
+    assert x_mcp_header_map(definition["inputSchema"]) == {("region",): "Region", ("limit",): "Limit"}
 
 
 TYPE = "a header is of one type, string, integer or boolean. A default, not null, makes it optional"
@@ -182,9 +182,9 @@ def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is not None
 
 
-@pytest.mark.parametrize("kind", ["number", "object", ["string"], None])
-def test_a_header_has_one_primitive_type(kind: Any) -> None:
-    schema = of(region=prop(type=kind))
+@pytest.mark.parametrize("type_name", ["number", "object", ["string"], None])
+def test_a_header_has_one_primitive_type(type_name: Any) -> None:
+    schema = of(region=prop(type=type_name))
     assert check_headers(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
     assert find_invalid_x_mcp_header(schema) is not None
 

@@ -207,11 +207,11 @@ NULLABLE = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "shown"), NULLABLE, ids=lambda item: str(item)[:40])
-def test_a_null_default_is_in_the_schema_only_if_null_fits(annotation: Any, shown: bool) -> None:
+@pytest.mark.parametrize(("annotation", "is_shown"), NULLABLE, ids=lambda item: str(item)[:40])
+def test_a_null_default_is_in_the_schema_only_if_null_fits(annotation: Any, is_shown: bool) -> None:
     schema = infer_signature(taking(annotation, None)).input_schema
-    assert ("default" in schema["properties"]["it"]) is shown
-    assert accepts(schema, {"it": None}) is shown
+    assert ("default" in schema["properties"]["it"]) is is_shown
+    assert accepts(schema, {"it": None}) is is_shown
     assert accepts(schema, {})
 
 

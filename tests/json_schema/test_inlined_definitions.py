@@ -137,14 +137,14 @@ async def test_problems_have_their_paths_in_the_arguments() -> None:
     }
     async with connect(registry_of(plan.tool_entry)) as client:  # type: ignore[attr-defined]
         result = await client.call_tool("plan", arguments)
-        [shown] = await listed(client)
+        [definition] = await listed(client)
     text = result.content[0].text
     assert result.is_error
     assert "$.trip.stops[1].name: expected type string, got integer" in text
     assert "$.trip.stops[1].tags[1]: expected type string, got integer" in text
     assert "$.tree.station.reading.unit: " in text
     assert "$.tree.station.reading.value: " in text
-    assert list(shown["inputSchema"]["$defs"]) == ["Tree"]
+    assert list(definition["inputSchema"]["$defs"]) == ["Tree"]
 
 
 def test_no_client_rejects_a_tool_with_models() -> None:
@@ -152,8 +152,8 @@ def test_no_client_rejects_a_tool_with_models() -> None:
     def move(place: Place, unit: Unit, trips: list[Trip]) -> Station: ...
 
     entry = move.tool_entry  # type: ignore[attr-defined]
-    shown = {"name": "move", "inputSchema": entry.input_schema, "outputSchema": entry.output_schema}
-    findings = [finding for profile in PROFILES.values() for finding in lint([shown], profile)]
+    definition = {"name": "move", "inputSchema": entry.input_schema, "outputSchema": entry.output_schema}
+    findings = [finding for profile in PROFILES.values() for finding in lint([definition], profile)]
     assert not [finding for finding in findings if "$ref" in finding.text]
 
 

@@ -163,15 +163,15 @@ templates = st.lists(parts(), max_size=6).map("".join) | st.text(LETTERS) | st.t
 @example("x{?a}/{b}{?c}")
 @example("{/a*}{b}")
 @example("x{+a}{/b}{;c}")
-def test_a_template_has_problems_exactly_if_the_sdk_cannot_match_it(rest: str) -> None:
-    template = "a:x" + "".join(rest.split())
+def test_a_template_has_problems_exactly_if_the_sdk_cannot_match_it(suffix: str) -> None:
+    template = "a:x" + "".join(suffix.split())
     assert (check_template(template) == []) is can_be_matched(template)
 
 
 @given(st.text(LETTERS) | st.text())
-def test_a_uri_has_no_problems_exactly_if_it_has_a_scheme_and_no_blanks_or_braces(rest: str) -> None:
-    odd = not rest or any(letter.isspace() or letter in "{}" for letter in rest)
-    assert (check_uri("a+b-1.c:" + rest) == []) is not odd
+def test_a_uri_has_no_problems_exactly_if_it_has_a_scheme_and_no_blanks_or_braces(suffix: str) -> None:
+    odd = not suffix or any(letter.isspace() or letter in "{}" for letter in suffix)
+    assert (check_uri("a+b-1.c:" + suffix) == []) is not odd
 
 
 @pytest.mark.parametrize("uri", ["", "/notes", "notes:", "1a://b"])
@@ -185,10 +185,10 @@ def test_a_brace_in_a_uri_is_reported_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "value", "kind"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
+    ("check", "value", "type_name"), [(check_uri, None, "NoneType"), (check_template, b"a://b", "bytes")]
 )
-def test_a_value_that_is_not_text_is_not_a_uri(check: Callable[[Any], list[str]], value: Any, kind: str) -> None:
-    assert check(value) == [f"a URI is text, found {kind}"]
+def test_a_value_that_is_not_text_is_not_a_uri(check: Callable[[Any], list[str]], value: Any, type_name: str) -> None:
+    assert check(value) == [f"a URI is text, found {type_name}"]
 
 
 # Decorators

@@ -30,10 +30,10 @@ def examples(number: int) -> settings:
     )
 
 
-def corpus(kind: str) -> list[Any]:
+def corpus(replays: str) -> list[Any]:
     """The findings of one kind, as parameters of a test."""
-    found = [(path, json.loads(path.read_text())) for path in sorted(CORPUS.glob("*.json"))]
-    return [pytest.param(finding, id=path.stem) for path, finding in found if finding["kind"] == kind]
+    findings = [(path, json.loads(path.read_text())) for path in sorted(CORPUS.glob("*.json"))]
+    return [pytest.param(finding, id=path.stem) for path, finding in findings if finding["kind"] == replays]
 
 
 def built(text: Any) -> str:

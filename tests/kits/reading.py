@@ -96,7 +96,9 @@ def find_circles(files: list[SourceFile], folder: str) -> list[set[str]]:
                 imports[name].add(target)
         imports[name].discard(name)
     reachable = {name: _find_reachable(imports, name) for name in modules}
-    circles = {frozenset(other for other in reachable[name] if name in reachable[other]) for name in modules}
+    circles = {
+        frozenset(neighbour for neighbour in reachable[name] if name in reachable[neighbour]) for name in modules
+    }
     return [set(circle) for circle in circles if circle]
 
 
@@ -123,7 +125,7 @@ def measure(files: list[SourceFile]) -> dict[str, float]:
     comments = [file.count_comments() for file in files]
     odd_words = [file.count_odd_words() for file in files]
     lines = sum(file.text.count("\n") for file in files)
-    comprehensions = sum(nodes[kind] for kind in (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+    comprehensions = sum(nodes[node_type] for node_type in (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
     all_comments = sum(count for count, _ in comments)
     return {
         "lines": lines,

@@ -79,8 +79,8 @@ async def test_progress_of_tasks_is_redacted_and_their_results_are_not_cached(tm
     bridge = build_bridge(tmp_path, source, {"redact": {"patterns": "email"}}, "cache", tasks={"after": 0})
     async with serve_client(bridge, capabilities=ABLE) as client:
         tasks_at_end = [await wait_for(client, await start(client, "report"), "completed") for _ in range(2)]
-    assert [get_text(each["result"]) for each in tasks_at_end] == ["1", "2"]
-    assert [each["statusMessage"] for each in tasks_at_end] == ["mail to [redacted email]"] * 2
+    assert [get_text(task["result"]) for task in tasks_at_end] == ["1", "2"]
+    assert [task["statusMessage"] for task in tasks_at_end] == ["mail to [redacted email]"] * 2
 
 
 async def start(client: Any, name: str, **arguments: Any) -> str:
@@ -116,33 +116,33 @@ async def test_a_tool_of_an_agent_is_no_tool_of_the_server_itself(tmp_path: Path
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_user_is_asked_about_calls_that_a_tool_makes(tmp_path: Path, mode: str) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
-    asked: list[str] = []
+    questions: list[str] = []
 
     async def choose(context: Any, params: Any) -> ElicitResult:
-        asked.append(params.message)
+        questions.append(params.message)
         return ElicitResult(action="accept", content={"value": "Deny"})
 
     policy = {"approval": {"annotations": {"readOnlyHint": False}, "question": "May {tool} run?"}}
     bridge = build_bridge(tmp_path, {"type": "python", "path": "tools.py"}, policy, approvals={"remember": False})
     async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
         assert (await client.call_tool("look", {})).content[0].text == "approval_declined"
-    assert asked == ['May change run?\n- text (length 15): "ada@example.org"']
+    assert questions == ['May change run?\n- text (length 15): "ada@example.org"']
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_unusable_answers_are_not_reported_as_a_decision_of_the_user(tmp_path: Path, mode: str) -> None:
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{TOOLS}")
-    asked: list[str] = []
+    questions: list[str] = []
 
     async def choose(context: Any, params: Any) -> ElicitResult:
-        asked.append(params.message)
+        questions.append(params.message)
         return ElicitResult(action="accept", content={"value": "Perhaps"})
 
     source = {"type": "python", "path": "tools.py"}
     bridge = build_bridge(tmp_path, source, "approval", approvals={"remember": False, "terminal": False})
     async with connect(bridge, mode=mode, elicitation_callback=choose) as client:
         result = await client.call_tool("change", {})
-    assert (result.is_error, len(asked)) == (True, 3)
+    assert (result.is_error, len(questions)) == (True, 3)
     text = result.content[0].text
     assert "The client's answers to the question were not valid: " in text
     assert "declined" not in text

@@ -176,15 +176,15 @@ async def try_call(client: Client) -> bool:
 async def test_a_limit_in_redis_holds_across_two_servers(tmp_path: Path, redis_process: RedisServer) -> None:  # noqa: F811
     url = redis_process.url
     async with (
-        serve(tmp_path / "one", url) as one,
+        serve(tmp_path / "one", url) as first_server,
         serve(tmp_path / "two", url) as two,
-        one("ann") as first,
+        first_server("ann") as first,
         two("ann") as second,
-        two("eve") as other,
+        two("eve") as eve,
     ):
         calls = [first, second, first, second, first]
         assert [await try_call(client) for client in calls] == [True, True, True, False, False]
-        assert await try_call(other)
+        assert await try_call(eve)
         # Without Redis, each server counts alone.
         redis_process.kill()
         assert [await try_call(client) for client in (first, second)] == [True, True]

@@ -163,5 +163,5 @@ async def test_a_worker_that_prints_endlessly_is_throttled() -> None:
             with anyio.move_on_after(2):
                 await relay_output(process.stderr, sink.fileno())
             assert time.process_time() - before < 1
-            taken = psutil.Process(process.pid).io_counters().write_chars
-    assert taken < BURST + 4 * RATE
+            count = psutil.Process(process.pid).io_counters().write_chars
+    assert count < BURST + 4 * RATE

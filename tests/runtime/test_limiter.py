@@ -278,19 +278,19 @@ async def test_reclaiming_a_lent_slot_takes_no_slot_of_another_client() -> None:
     def acquire(client: str) -> Slot | None:
         return limiter.acquire_nowait(client, quotas=((client, 3),))
 
-    lent = [acquire("hog") for _ in range(3)]
-    for slot in lent:
+    slots = [acquire("hog") for _ in range(3)]
+    for slot in slots:
         assert slot is not None
         slot.lend()
-    others = [acquire("hog") for _ in range(3)]
-    assert None not in others
-    for slot in lent:
+    further_slots = [acquire("hog") for _ in range(3)]
+    assert None not in further_slots
+    for slot in slots:
         assert slot is not None
         # The slot stays lent, because the client has its share.
         slot.reclaim()
     assert acquire("ann") is not None
     assert limiter.lent == 3
-    for slot in (*lent, *others):
+    for slot in (*slots, *further_slots):
         assert slot is not None
         slot.release()
     assert (limiter.in_use, limiter.lent) == (1, 0)

@@ -40,8 +40,8 @@ def loop(request: pytest.FixtureRequest) -> EventLoop:
     """Each type of loop on this platform."""
     if request.param == "uvloop" and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
-    kind: EventLoop = request.param
-    return kind
+    loop_factory: EventLoop = request.param
+    return loop_factory
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def leave(server: object, *ways: str) -> list[str]:
     for how in ways:
         tokens.append(a_token())
         assert server.get_text("starts", how=how, token=tokens[-1]) == "started"  # type: ignore[attr-defined]
-        whole = 2 if how == "family" else 1
-        eventually(lambda token=tokens[-1], whole=whole: len(carrying(token)) >= whole)
+        number = 2 if how == "family" else 1
+        eventually(lambda token=tokens[-1], number=number: len(carrying(token)) >= number)
     return tokens
 
 

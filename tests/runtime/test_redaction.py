@@ -59,9 +59,9 @@ def test_a_secret_is_found_at_any_position_in_base64(before: bytes, secret: str,
     for secret_text in (b64encode(data).decode(), urlsafe_b64encode(data).decode()):
         redacted_text = Redactor([secret]).redact_text(secret_text)
         assert MARK in redacted_text
-        left = len(redacted_text.replace(MARK, ""))
+        length = len(redacted_text.replace(MARK, ""))
         # A few bits of the first and the last byte may remain.
-        assert left <= len(secret_text) - len(secret.encode()) * 4 // 3 + 3
+        assert length <= len(secret_text) - len(secret.encode()) * 4 // 3 + 3
 
 
 def test_values_of_fewer_than_four_characters_are_not_redacted() -> None:

@@ -106,8 +106,8 @@ def test_files_stay_as_they_are(tmp_path: Path) -> None:
 def test_a_remaining_process_with_stderr_does_not_delay_the_end() -> None:
     source, sink = os.pipe()
     with relay_stderr(sink):
-        left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=sink)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=sink)
     os.close(sink)
-    left.kill()
-    left.wait()
+    child.kill()
+    child.wait()
     os.close(source)

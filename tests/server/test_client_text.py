@@ -139,9 +139,9 @@ BOTH_ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 
 @BOTH_LOOPS
 @BOTH_ERAS
-@pytest.mark.parametrize("kind", GUESSES)
-async def test_a_response_does_not_confirm_a_guess_of_the_secret(kind: str, version: str) -> None:
-    method, params = GUESSES[kind]
+@pytest.mark.parametrize("guess", GUESSES)
+async def test_a_response_does_not_confirm_a_guess_of_the_secret(guess: str, version: str) -> None:
+    method, params = GUESSES[guess]
     right, wrong = [await ask(method.replace("GUESS", x), substitute(params, x), version) for x in (SECRET, OTHER)]
     assert right.replace(SECRET, OTHER) == wrong
     assert SECRET in right

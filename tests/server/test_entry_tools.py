@@ -66,7 +66,7 @@ async def test_resources_and_templates_are_listed_and_read(mode: str) -> None:
         listing = (await client.call_tool("list_resources", {})).structured_content
         text = await client.call_tool("read_resource", {"uri": "notes://today"})
         image = await client.call_tool("read_resource", {"uri": "notes://pixel"})
-        other = await client.call_tool("read_resource", {"uri": "notes://disk"})
+        second_result = await client.call_tool("read_resource", {"uri": "notes://disk"})
         user = await client.call_tool("read_resource", {"uri": "users://7"})
     assert listing is not None
     assert listing["resources"][2] == {"uri": "notes://today", "name": "today", "mimeType": "text/plain"}
@@ -75,7 +75,7 @@ async def test_resources_and_templates_are_listed_and_read(mode: str) -> None:
     ]
     assert get_text(text) == "buy milk"
     assert (image.content[0].type, image.content[0].data) == ("image", base64.b64encode(PIXEL).decode())
-    assert other.content[0].type == "resource"
+    assert second_result.content[0].type == "resource"
     assert get_text(user) == "user 7"
 
 
@@ -85,7 +85,7 @@ async def test_long_lists_have_pages() -> None:
         assert first is not None
         remainder = (await client.call_tool("list_resources", {"cursor": first["nextCursor"]})).structured_content
         wrong = await client.call_tool("list_resources", {"cursor": "3"})
-    assert [one["uri"] for one in first["resources"]] == ["notes://disk", "notes://pixel"]
+    assert [resource["uri"] for resource in first["resources"]] == ["notes://disk", "notes://pixel"]
     assert remainder == {"resources": [{"uri": "notes://today", "name": "today", "mimeType": "text/plain"}]}
     assert get_code(wrong) == "invalid_arguments"
 

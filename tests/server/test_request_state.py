@@ -93,7 +93,7 @@ def test_no_arguments_are_empty_arguments(params: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changes",
     [
         {"method": "prompts/get"},
         {"method": "resources/read"},
@@ -111,13 +111,13 @@ def test_no_arguments_are_empty_arguments(params: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_a_state_is_rejected_with_another_request(other: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_is_rejected_with_another_request(changes: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     sealer = create_sealer()
-    assert is_rejected(sealer.seal(TEXT, **REQUEST), sealer, **other)
-    assert is_rejected(sealer.seal(TEXT, **{**REQUEST, **other}), sealer)
+    assert is_rejected(sealer.seal(TEXT, **REQUEST), sealer, **changes)
+    assert is_rejected(sealer.seal(TEXT, **{**REQUEST, **changes}), sealer)
     reason = "changed, or sealed for another request, principal or server"
     assert [record.getMessage() for record in caplog.records] == [
-        f"requestState rejected on {other.get('method', 'tools/call')}: {reason}",
+        f"requestState rejected on {changes.get('method', 'tools/call')}: {reason}",
         f"requestState rejected on tools/call: {reason}",
     ]
 
@@ -229,9 +229,9 @@ def test_garbage_is_rejected(sealed: Any, caplog: pytest.LogCaptureFixture) -> N
 
 
 @given(st.binary(max_size=200), st.booleans(), st.integers(0, 40))
-def test_random_bytes_are_rejected(data: bytes, is_key_known: bool, kept: int) -> None:
+def test_random_bytes_are_rejected(data: bytes, is_key_known: bool, length: int) -> None:
     state = create_sealer().seal(TEXT, **REQUEST)
-    head = state[: 11 + kept] if is_key_known else "v1."
+    head = state[: 11 + length] if is_key_known else "v1."
     assert is_rejected(head + base64.urlsafe_b64encode(data).decode().rstrip("="))
     assert is_rejected(data.decode("latin-1"))
 

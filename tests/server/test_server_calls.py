@@ -29,7 +29,7 @@ class Rude(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("kind", "make", "stateless"),
+    ("handler_type", "make", "stateless"),
     [
         ("async", lambda: SystemExit(3), False),
         ("async", lambda: BaseExceptionGroup("mixed", [asyncio.CancelledError(), ValueError()]), True),
@@ -39,7 +39,7 @@ class Rude(BaseException):
     ids=["SystemExit", "a group with a cancellation", "KeyboardInterrupt", "Rude"],
 )
 async def test_other_calls_succeed_whatever_a_tool_raises(
-    kind: str, make: Callable[[], BaseException], stateless: bool
+    handler_type: str, make: Callable[[], BaseException], stateless: bool
 ) -> None:
     starts, release = anyio.Event(), anyio.Event()
 
@@ -56,7 +56,7 @@ async def test_other_calls_succeed_whatever_a_tool_raises(
 
     registry = ToolRegistry()
     registry.register(ToolEntry("neighbour", "Waits.", neighbour, NOTHING))
-    registry.register(ToolEntry("rude", "Raises.", awaited if kind == "async" else threaded, NOTHING))
+    registry.register(ToolEntry("rude", "Raises.", awaited if handler_type == "async" else threaded, NOTHING))
     async with serve_over_pipes(registry, stateless=stateless) as client:
         waiting = await client.send_call("neighbour")
         with anyio.fail_after(TIMEOUT):

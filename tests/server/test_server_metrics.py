@@ -41,7 +41,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 
 def read_points(reader: InMemoryMetricReader, name: str) -> list[Any]:
     data = reader.get_metrics_data()
-    scopes = [] if data is None else [each for part in data.resource_metrics for each in part.scope_metrics]
+    scopes = [] if data is None else [each for resource in data.resource_metrics for each in resource.scope_metrics]
     return [point for scope in scopes for each in scope.metrics if each.name == name for point in each.data.data_points]
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 from mcp_bridge._server.calls.context import SESSION, _find_session
 
 
-def key_of(principal: str, named: str) -> str:
+def key_of(principal: str, name: str) -> str:
     """Return the key of a principal's session with this name."""
-    return _find_session(cast("Any", SimpleNamespace(meta={SESSION: named}, protocol_version="2026-07-28")), principal)
+    return _find_session(cast("Any", SimpleNamespace(meta={SESSION: name}, protocol_version="2026-07-28")), principal)
 
 
 def test_no_name_that_a_principal_gives_reaches_a_session_of_another() -> None:

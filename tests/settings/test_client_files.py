@@ -189,8 +189,8 @@ def test_a_text_in_auth_is_a_bearer_token_as_in_fastmcp(tmp_path: Path) -> None:
     options = load_entry(tmp_path, {"url": "https://a.example", "auth": "abc12345"})
     assert options["headers"] == {"Authorization": "Bearer abc12345"}
     assert "auth" not in options
-    own = {"url": "https://a.example", "auth": "abc12345", "headers": {"authorization": "Basic x"}}
-    assert load_entry(tmp_path, own)["headers"] == {"authorization": "Basic x"}
+    entry = {"url": "https://a.example", "auth": "abc12345", "headers": {"authorization": "Basic x"}}
+    assert load_entry(tmp_path, entry)["headers"] == {"authorization": "Basic x"}
     assert load_entry(tmp_path, {"url": "https://a.example", "auth": "oauth"})["auth"] == "oauth"
 
 

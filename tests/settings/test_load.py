@@ -145,9 +145,9 @@ sources:
 
 def test_json_and_toml_load_as_yaml_does(tmp_path):
     yaml = load(write(tmp_path, "name: x\nsources: [{type: python, path: a}]"), {})
-    other = load(write(tmp_path, '{"name": "x", "sources": [{"type": "python", "path": "a"}]}', "s.json"), {})
+    second = load(write(tmp_path, '{"name": "x", "sources": [{"type": "python", "path": "a"}]}', "s.json"), {})
     third = load(write(tmp_path, 'name = "x"\n[[sources]]\ntype = "python"\npath = "a"\n', "s.toml"), {})
-    assert yaml.model_dump() == other.model_dump() == third.model_dump()
+    assert yaml.model_dump() == second.model_dump() == third.model_dump()
 
 
 def test_settings_have_their_folder_and_their_secrets(tmp_path, monkeypatch):
@@ -310,7 +310,7 @@ def test_options_become_an_instance_of_the_model_of_the_source(settings):
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "problem_lines"),
     [
         ("retries: 1", ["2: sources[0].url: this key is required. Add it."]),
         ("url: ftp://x", ["3: sources[0].url: expected text that matches ^https?://, found text 'ftp://x'"]),
@@ -349,8 +349,8 @@ def test_options_become_an_instance_of_the_model_of_the_source(settings):
         ("url: http://bad", ["3: sources[0].url: http://bad is not a place, found text 'http://bad'"]),
     ],
 )
-def test_problems_of_options_are_reported_with_their_line(problems, entry, told):
-    assert problems(f"sources:\n- type: web\n  {entry}\n", WebOptions) == told
+def test_problems_of_options_are_reported_with_their_line(problems, entry, problem_lines):
+    assert problems(f"sources:\n- type: web\n  {entry}\n", WebOptions) == problem_lines
 
 
 def test_an_unknown_option_without_a_similar_one_is_reported_with_common_keys_and_options(problems):
@@ -456,7 +456,7 @@ def test_every_key_of_the_file_is_described_in_the_schema():
     sections = [name for name in sections if name not in ("SourceSettings", "PolicySettings")]
     assert {"ApprovalSettings", "HttpSettings", "LimitSettings", "StateSettings"} <= set(sections)
     parts = [schema, *(schema["$defs"][name] for name in sections)]
-    properties = [item for part in parts for item in part["properties"].items()]
+    properties = [item for section in parts for item in section["properties"].items()]
     frame = set(SourceSettings.model_fields) - {"options", "origin"}
     properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
     assert len(properties) > 60

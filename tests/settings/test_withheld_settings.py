@@ -34,8 +34,8 @@ def test_a_variable_with_the_name_of_a_secret_is_redacted_in_every_section(varia
 
 
 def test_names_and_filters_of_a_source_are_for_clients_and_its_options_are_not() -> None:
-    given = source(prefix="${WHOM}", tags=["${TAG}"], alias={"a": "${ALIAS}"})
-    assert withheld(given, WHOM="team_4b", TAG="tag-4b", ALIAS="alias-4b") == frozenset()
+    options = source(prefix="${WHOM}", tags=["${TAG}"], alias={"a": "${ALIAS}"})
+    assert withheld(options, WHOM="team_4b", TAG="tag-4b", ALIAS="alias-4b") == frozenset()
     assert withheld(source(url="https://${PLACE}/"), PLACE="inner.example.org") == {"inner.example.org"}
 
 

@@ -214,9 +214,9 @@ async def test_the_input_of_a_program_does_not_multiply_without_limit(tmp_path: 
     assert "Pass shorter lists: a, b" in words(result)
 
 
-@pytest.mark.parametrize("kind", ["json", "json_lines"])
-async def test_json_with_too_many_values_is_not_parsed(kind: str, tmp_path: Path) -> None:
-    tool = {"command": [sys.executable, "-c", "print('[' + '{},' * 300_000 + '0]')"], "output": kind}
+@pytest.mark.parametrize("case", ["json", "json_lines"])
+async def test_json_with_too_many_values_is_not_parsed(case: str, tmp_path: Path) -> None:
+    tool = {"command": [sys.executable, "-c", "print('[' + '{},' * 300_000 + '0]')"], "output": case}
     result = await call_one(tmp_path, tool)
     assert result["isError"]
     assert "more than 250000 values" in words(result)

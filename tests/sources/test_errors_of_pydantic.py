@@ -35,7 +35,7 @@ ADVICE = ("For further information", "errors.pydantic.dev", "arbitrary_types_all
 
 
 @pytest.mark.parametrize(
-    ("code", "kept"),
+    ("code", "message"),
     [
         (UNKNOWN, "for <class 'pydantic_unknown.Handle'>. Annotate it with another type, or give input_schema="),
         (MODEL, "for <class 'pydantic_model.Handle'>."),
@@ -44,7 +44,7 @@ ADVICE = ("For further information", "errors.pydantic.dev", "arbitrary_types_all
     ids=["unknown", "model", "value"],
 )
 async def test_a_file_that_cannot_be_loaded_is_explained_once(
-    tmp_path: Path, code: str, kept: str, request: pytest.FixtureRequest
+    tmp_path: Path, code: str, message: str, request: pytest.FixtureRequest
 ) -> None:
     file = tmp_path / f"pydantic_{request.node.callspec.id}.py"
     file.write_text(code)
@@ -52,7 +52,7 @@ async def test_a_file_that_cannot_be_loaded_is_explained_once(
     async with bridge.run_sources():
         with pytest.raises(SourceError) as error_info:
             await bridge.wait_until_started()
-    assert kept in str(error_info.value)
+    assert message in str(error_info.value)
     assert [words for words in ADVICE if words in str(error_info.value)] == []
 
 

@@ -47,10 +47,10 @@ async def test_the_error_of_a_missing_package_has_the_declared_requirement(
     assert "pip install lostsoup" not in problem
 
 
-@pytest.mark.parametrize("declared", DECLARED)
-async def test_a_requirement_is_declared_in_the_project_or_beside_the_file(declared: str, tmp_path: Path) -> None:
-    name = f"lost_soup_in_{declared.partition('.')[0]}"
-    write_files(tmp_path, {**DECLARED[declared], f"{name}.py": "import lostsoup\n"})
+@pytest.mark.parametrize("place", DECLARED)
+async def test_a_requirement_is_declared_in_the_project_or_beside_the_file(place: str, tmp_path: Path) -> None:
+    name = f"lost_soup_in_{place.partition('.')[0]}"
+    write_files(tmp_path, {**DECLARED[place], f"{name}.py": "import lostsoup\n"})
     problem = await get_problem(tmp_path, f"{{type: python, path: {name}.py}}")
     assert problem.endswith("pip install 'lost-soup4>=4.12'")
 

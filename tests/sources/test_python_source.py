@@ -420,13 +420,13 @@ async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
             tasks.cancel_scope.cancel()
 
 
-async def edited(path: Path, text: str, seen: Callable[[], bool]) -> None:
+async def edited(path: Path, text: str, is_seen: Callable[[], bool]) -> None:
     """Write until the edit is seen, because the operating system does not report the start of a watch."""
     for attempt in range(1000):
         write(path, textwrap.dedent(text) + f"# {attempt}\n")
         for _ in range(60):
             await anyio.sleep(0.01)
-            if seen():
+            if is_seen():
                 return
 
 

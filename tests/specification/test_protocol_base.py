@@ -71,8 +71,8 @@ async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Conne
 @proves("base/method-not-found")
 async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        others = REMOVED if connected.stateless else ("server/discover", "subscriptions/listen")
-        for method in ("tools/eat", *others):
+        foreign_methods = REMOVED if connected.stateless else ("server/discover", "subscriptions/listen")
+        for method in ("tools/eat", *foreign_methods):
             error = await raw.get_error(method, {"uri": "test://text", "level": "info", "notifications": {}})
             assert error["code"] == -32601, method
 
@@ -111,9 +111,9 @@ async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
         keys = {key async for result in everything(raw) for key in meta_keys(result)}
         assert "com.example/label" in keys
         for key in keys:
-            found = META_KEY.fullmatch(key)
-            assert found, key
-            labels = (found["prefix"] or "/")[:-1].split(".")
+            match = META_KEY.fullmatch(key)
+            assert match, key
+            labels = (match["prefix"] or "/")[:-1].split(".")
             reserved = labels[1:2] in (["modelcontextprotocol"], ["mcp"])
             assert not reserved or key in OURS, key
 
@@ -208,13 +208,18 @@ async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> N
 @proves("base/explicit-state", "base/any-connection")
 @over("memory", "http", stateless=True)
 async def test_a_question_is_answered_over_another_connection(connected: Connected) -> None:
-    async with connected.raw_client(elicitation={}) as one, connected.raw_client(elicitation={}) as other:
-        asked = await one.call("ask_name")
-        assert asked["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == NAME["required"]
+    async with connected.raw_client(elicitation={}) as first, connected.raw_client(elicitation={}) as second:
+        questions = await first.call("ask_name")
+        assert questions["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == NAME["required"]
         answers = {"name": {"action": "accept", "content": {"name": "Ann"}}}
-        retry = {"name": "ask_name", "arguments": {}, "inputResponses": answers, "requestState": asked["requestState"]}
-        done = await other.get_result("tools/call", retry)
-        assert done["content"][0]["text"] == "Hello, Ann!"
+        retry = {
+            "name": "ask_name",
+            "arguments": {},
+            "inputResponses": answers,
+            "requestState": questions["requestState"],
+        }
+        result = await second.get_result("tools/call", retry)
+        assert result["content"][0]["text"] == "Hello, Ann!"
 
 
 @proves("base/many-conversations")
@@ -241,13 +246,13 @@ async def test_tracing_keys_disturb_no_request(connected: Connected) -> None:
 async def test_icons_are_at_safe_addresses(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for method, key in (("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")):
-            (icons,) = [each["icons"] for each in (await raw.get_result(method))[key] if "icons" in each]
+            (icons,) = [item["icons"] for item in (await raw.get_result(method))[key] if "icons" in item]
             assert [icon["src"].split(":")[0] for icon in icons] == ["https", "data"]
 
 
 @proves("base/utf-8")
 @EVERY_TRANSPORT
 async def test_messages_are_utf_8_in_both_directions(connected: Connected) -> None:
-    said = "héllo 世界 🎉 \u2028 \x85 end"
+    text = "héllo 世界 🎉 \u2028 \x85 end"
     async with connected.raw_client() as raw:
-        assert (await raw.call("echo", {"text": said}))["content"][0]["text"] == said
+        assert (await raw.call("echo", {"text": text}))["content"][0]["text"] == text

@@ -27,11 +27,13 @@ def sentinels(text: str) -> str:
 async def answered(raw: HttpClient, method: str, params: Json, *, meta: Any = None, **headers: str) -> tuple[int, Any]:
     """HTTP status and error code (None: a result) of a request with these headers; empty ones are left out."""
     request = raw.make_request(method, params, meta=meta)
-    given = {**raw.make_headers(request), **{key.replace("_", "-"): value for key, value in headers.items()}}
-    answer = await raw.http.post(raw.url, json=request, headers={key: value for key, value in given.items() if value})
+    all_headers = {**raw.make_headers(request), **{key.replace("_", "-"): value for key, value in headers.items()}}
+    answer = await raw.http.post(
+        raw.url, json=request, headers={key: value for key, value in all_headers.items() if value}
+    )
     raw.responses[request["id"]] = HttpResponse(answer.status_code, answer.headers)
-    kind, body = answer.headers["content-type"], answer.text
-    if kind.startswith("text/event-stream"):
+    media_type, body = answer.headers["content-type"], answer.text
+    if media_type.startswith("text/event-stream"):
         return answer.status_code, None if '"result"' in body else body
     return answer.status_code, answer.json().get("error", {}).get("code")
 
@@ -41,8 +43,8 @@ async def answered(raw: HttpClient, method: str, params: Json, *, meta: Any = No
 async def test_the_version_header_and_the_body_agree(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert await answered(raw, "tools/list", {}) == (200, None)
-        other = {f"{META_PREFIX}protocolVersion": HANDSHAKE}
-        assert await answered(raw, "tools/list", {}, meta=other, MCP_Protocol_Version=STATELESS) == MISMATCH
+        meta = {f"{META_PREFIX}protocolVersion": HANDSHAKE}
+        assert await answered(raw, "tools/list", {}, meta=meta, MCP_Protocol_Version=STATELESS) == MISMATCH
         status, code = await answered(raw, "tools/list", {}, MCP_Protocol_Version="2099-01-01")
         assert (status, code) in {(400, -32020), (400, -32022)}
         for earlier in ("", HANDSHAKE):
@@ -68,7 +70,7 @@ async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> 
 @proves("http/standard-headers")
 @STATELESS_HTTP
 async def test_method_and_name_are_there_and_agree_with_the_body(connected: Connected) -> None:
-    named: list[tuple[str, Json]] = [
+    requests: list[tuple[str, Json]] = [
         ("tools/call", CALL),
         ("resources/read", {"uri": "test://text"}),
         ("prompts/get", {"name": "greeting"}),
@@ -76,7 +78,7 @@ async def test_method_and_name_are_there_and_agree_with_the_body(connected: Conn
     async with connected.raw_client() as raw:
         assert await answered(raw, "tools/list", {}, Mcp_Method="") == MISMATCH
         assert await answered(raw, "tools/list", {}, Mcp_Method="prompts/list") == MISMATCH
-        for method, params in named:
+        for method, params in requests:
             assert await answered(raw, method, params) == (200, None)
             assert await answered(raw, method, params, Mcp_Name="") == MISMATCH
             assert await answered(raw, method, params, Mcp_Name="another") == MISMATCH
@@ -166,8 +168,8 @@ async def test_stateless_requests_have_no_sessions(connected: Connected) -> None
 @over("memory", "http", stateless=True)
 async def test_annotated_parameters_are_listed_as_such(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        listed = {each["name"]: each["inputSchema"] for each in (await raw.get_result("tools/list"))["tools"]}
-        region, level = (listed["place"]["properties"][name] for name in ("region", "level"))
+        schemas = {each["name"]: each["inputSchema"] for each in (await raw.get_result("tools/list"))["tools"]}
+        region, level = (schemas["place"]["properties"][name] for name in ("region", "level"))
         assert (region["x-mcp-header"], region["type"]) == ("Region", "string")
         assert (level["x-mcp-header"], level["type"]) == ("Level", "integer")
     async with connected.client() as client:

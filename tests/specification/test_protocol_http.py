@@ -32,8 +32,8 @@ async def test_one_endpoint_answers_each_request_with_json_or_a_stream(connected
         for tool, arguments in (("echo", {"text": "hi"}), ("steps", {"values": [1]})):
             number = await raw.send_call(tool, arguments, meta={"progressToken": "t"})
             await raw.receive_response(number)
-            kind = raw.responses[number].headers["content-type"].partition(";")[0]
-            assert kind in {"application/json", "text/event-stream"}
+            media_type = raw.responses[number].headers["content-type"].partition(";")[0]
+            assert media_type in {"application/json", "text/event-stream"}
             assert raw.responses[number].status == 200
         if not connected.stateless:
             assert raw.responses["GET"].headers["content-type"].startswith("text/event-stream")
@@ -83,14 +83,14 @@ def test_it_listens_on_loopback_and_elsewhere_only_with_a_token(tmp_path: Path) 
 @pytest.mark.parametrize("http", [{"token": "secret"}], ids=["token"])
 async def test_with_a_token_nobody_else_is_let_in(connected: Connected) -> None:
     async with httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
-        for given in ("", "Bearer guess", "Basic secret", "Bearer", "bearer secrets"):
+        for header in ("", "Bearer guess", "Basic secret", "Bearer", "bearer secrets"):
             for method, path in (
                 ("POST", "/mcp"),
                 ("GET", "/mcp"),
                 ("GET", "/sse"),
                 ("POST", "/messages?session_id=0"),
             ):
-                answer = await http.request(method, path, headers={**HTTP_HEADERS, "Authorization": given})
+                answer = await http.request(method, path, headers={**HTTP_HEADERS, "Authorization": header})
                 assert answer.status_code == 401
                 assert answer.headers["www-authenticate"].startswith("Bearer")
 

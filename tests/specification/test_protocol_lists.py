@@ -30,10 +30,10 @@ KINDS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prom
 
 async def pages(raw: RawClient, method: str) -> list[Json]:
     """All pages of a list."""
-    found = [await raw.get_result(method)]
-    while "nextCursor" in found[-1]:
-        found.append(await raw.get_result(method, {"cursor": found[-1]["nextCursor"]}))
-    return found
+    all_pages = [await raw.get_result(method)]
+    while "nextCursor" in all_pages[-1]:
+        all_pages.append(await raw.get_result(method, {"cursor": all_pages[-1]["nextCursor"]}))
+    return all_pages
 
 
 @proves("utilities/pages")
@@ -47,9 +47,9 @@ async def test_pages_give_everything_once(connected: Connected) -> None:
     }
     async with connected.raw_client() as raw:
         for method, key in LISTS.items():
-            found = [each for page in await pages(raw, method) for each in page[key]]
-            assert len(found) == sizes[method]
-            assert len({each.get("uri") or each.get("uriTemplate") or each["name"] for each in found}) == len(found)
+            items = [item for page in await pages(raw, method) for item in page[key]]
+            assert len(items) == sizes[method]
+            assert len({item.get("uri") or item.get("uriTemplate") or item["name"] for item in items}) == len(items)
 
 
 @proves("utilities/stable-cursors")
@@ -90,9 +90,9 @@ async def test_what_may_be_cached_says_for_how_long_and_by_whom(connected: Conne
 @STATELESS_ONLY
 async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.get_result("resources/read", {"uri": "test://asking"})
-        assert asked["resultType"] == "input_required"
-        assert asked.keys().isdisjoint({"ttlMs", "cacheScope"})
+        questions = await raw.get_result("resources/read", {"uri": "test://asking"})
+        assert questions["resultType"] == "input_required"
+        assert questions.keys().isdisjoint({"ttlMs", "cacheScope"})
 
 
 @proves("utilities/same-scope")
@@ -124,21 +124,21 @@ async def test_clients_are_told_when_a_list_changes(connected: Connected) -> Non
         if connected.stateless:
             await raw.send_request("subscriptions/listen", {"notifications": dict.fromkeys(KINDS.values(), True)})
             await raw.receive_message("notifications/subscriptions/acknowledged")
-        for kind in KINDS:
-            assert raw.list_notifications(f"notifications/{kind}/list_changed") == []
-            await raw.call("add", {"kind": kind, "name": "newcomer"})
-            await raw.receive_message(f"notifications/{kind}/list_changed")
-            assert "newcomer" in str((await raw.get_result(f"{kind}/list"))[kind])
+        for list_name in KINDS:
+            assert raw.list_notifications(f"notifications/{list_name}/list_changed") == []
+            await raw.call("add", {"kind": list_name, "name": "newcomer"})
+            await raw.receive_message(f"notifications/{list_name}/list_changed")
+            assert "newcomer" in str((await raw.get_result(f"{list_name}/list"))[list_name])
 
 
 @proves("tools/list-changed")
 @over("memory", "http")
 async def test_the_official_client_hears_of_changes(connected: Connected) -> None:
-    heard = anyio.Event()
+    notice = anyio.Event()
 
     async def hear(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            heard.set()
+            notice.set()
 
     async with connected.client(message_handler=hear, cache=None) as client:
         if connected.stateless:
@@ -150,7 +150,7 @@ async def test_the_official_client_hears_of_changes(connected: Connected) -> Non
             with anyio.fail_after(TIMEOUT):
                 number = 0
                 # Over HTTP the stream opens in the background, without a notification.
-                while not heard.is_set():
+                while not notice.is_set():
                     number += 1
                     await client.call_tool("add", {"kind": "tools", "name": f"newcomer_{number}"})
                     await anyio.lowlevel.checkpoint()

@@ -41,12 +41,14 @@ async def test_progress_is_told_under_the_requests_token_and_grows(connected: Co
     async with connected.raw_client() as raw:
         for token in ("a text", 7, 0):
             await raw.call("steps", values, meta={"progressToken": token})
-            told = [
-                each["params"] for each in raw.list_notifications(PROGRESS) if each["params"]["progressToken"] == token
+            notifications = [
+                notification["params"]
+                for notification in raw.list_notifications(PROGRESS)
+                if notification["params"]["progressToken"] == token
             ]
-            assert [params["progress"] for params in told] == [1, 2, 3.5]
-            assert all(type(params["progressToken"]) is type(token) for params in told)
-            assert (told[0]["total"], told[0]["message"]) == (3.5, "at 1.0")
+            assert [params["progress"] for params in notifications] == [1, 2, 3.5]
+            assert all(type(params["progressToken"]) is type(token) for params in notifications)
+            assert (notifications[0]["total"], notifications[0]["message"]) == (3.5, "at 1.0")
         before = len(raw.list_notifications())
         await raw.call("steps", values)
         assert len(raw.list_notifications()) == before == 9
@@ -60,7 +62,7 @@ async def test_progress_and_log_messages_stop_at_the_end_of_a_request(connected:
         await raw.call("keep", meta={"progressToken": "kept", **opted})
         assert (await raw.call("use_kept"))["content"][0]["text"] == "used"
         await raw.get_result("tools/list")
-        assert [each["params"]["progress"] for each in raw.list_notifications()] == [1]
+        assert [notification["params"]["progress"] for notification in raw.list_notifications()] == [1]
 
 
 @proves("utilities/log-level", "utilities/log-messages")
@@ -69,9 +71,9 @@ async def test_log_messages_are_at_or_above_the_level_that_was_asked_for(connect
         for level in ("debug", "warning", "emergency"):
             start = len(raw.list_notifications(LOG))
             await raw.call("say", {"levels": LEVELS}, meta=await opted_in(raw, level))
-            told = [each["params"] for each in raw.list_notifications(LOG)[start:]]
-            assert [params["level"] for params in told] == LEVELS[LEVELS.index(level) :]
-            for params in told:
+            notifications = [notification["params"] for notification in raw.list_notifications(LOG)[start:]]
+            assert [params["level"] for params in notifications] == LEVELS[LEVELS.index(level) :]
+            for params in notifications:
                 LoggingMessageNotificationParams.model_validate(params)
                 assert (params["logger"], params["data"]["text"]) == ("tests", f"ünï {params['level']}")
 
@@ -90,27 +92,27 @@ async def test_without_a_level_there_are_no_log_messages(connected: Connected) -
 async def test_after_a_handshake_there_are_some_before_a_level_is_set(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         await raw.call("say", {"levels": ["debug", "info", "error"]})
-        assert [each["params"]["level"] for each in raw.list_notifications(LOG)] == ["info", "error"]
+        assert [notification["params"]["level"] for notification in raw.list_notifications(LOG)] == ["info", "error"]
 
 
 @proves("utilities/log-on-own-stream", "http/related-only")
 @over("memory", "http", stateless=True)
 async def test_log_messages_come_before_their_result_and_nowhere_else(connected: Connected) -> None:
-    async with connected.raw_client() as raw, connected.raw_client() as other:
+    async with connected.raw_client() as raw, connected.raw_client() as second:
         listening = await raw.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         await raw.receive_message("notifications/subscriptions/acknowledged")
         waiting = await raw.send_call("hold", {"name": "quiet"})
         number = await raw.send_call("say", {"levels": ["error"]}, meta={f"{META_PREFIX}logLevel": "debug"})
         await raw.receive_response(number)
-        places = {each.get("method", each.get("id")): place for place, each in enumerate(raw.received)}
+        places = {message.get("method", message.get("id")): place for place, message in enumerate(raw.received)}
         assert places[LOG] < places[number]
         await raw.call("let_go", {"name": "quiet"})
         await raw.receive_response(waiting)
-        await other.get_result("tools/list")
-        assert other.list_notifications() == []
+        await second.get_result("tools/list")
+        assert second.list_notifications() == []
         if isinstance(raw, HttpClient):
-            assert [LOG in each.data for each in raw.responses[number].events if each.data] == [True, False]
-            assert not any(LOG in each.data for key in (listening, waiting) for each in raw.responses[key].events)
+            assert [LOG in message.data for message in raw.responses[number].events if message.data] == [True, False]
+            assert not any(LOG in message.data for key in (listening, waiting) for message in raw.responses[key].events)
 
 
 @proves("utilities/log-bad-level")
@@ -147,17 +149,17 @@ async def test_a_flood_of_messages_is_limited(connected: Connected) -> None:
 async def test_a_request_that_is_given_up_is_stopped_and_says_no_more(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         given_up = await raw.send_call("hold", {"name": "1"}, meta={"progressToken": "1"})
-        kept = await raw.send_call("hold", {"name": "2"})
+        running_call = await raw.send_call("hold", {"name": "2"})
         await raw.receive_message(PROGRESS)
         await raw.call("wait_for", {"kind": "begun", "name": "2"})
         await raw.cancel(given_up)
         await raw.call("wait_for", {"kind": "cancelled", "name": "1"})
         await raw.call("let_go", {"name": "1"})
         await raw.call("let_go", {"name": "2"})
-        assert (await raw.receive_response(kept))["result"]["content"][0]["text"] == "let go"
-        answers = [each for each in raw.received if each.get("id") == given_up]
+        assert (await raw.receive_response(running_call))["result"]["content"][0]["text"] == "let go"
+        answers = [message for message in raw.received if message.get("id") == given_up]
         ends_a_stream = not raw.stateless and raw.transport == "http"
-        assert [each["error"]["code"] for each in answers] == ([-32800] if ends_a_stream else [])
+        assert [message["error"]["code"] for message in answers] == ([-32800] if ends_a_stream else [])
         assert len(raw.list_notifications(PROGRESS)) == 1
         assert raw.list_notifications("notifications/cancelled") == []
 
@@ -167,9 +169,15 @@ async def test_cancellations_that_come_too_late_or_are_malformed_disturb_nothing
     async with connected.raw_client() as raw:
         running = await raw.send_call("hold", {"name": "1"})
         await raw.call("wait_for", {"kind": "begun", "name": "1"})
-        done = await raw.send_request("tools/list")
-        await raw.receive_response(done)
-        wrong: list[Any] = [{"requestId": done}, {"requestId": 10**9}, {"requestId": None}, {"requestId": {}}, {}]
+        last_request = await raw.send_request("tools/list")
+        await raw.receive_response(last_request)
+        wrong: list[Any] = [
+            {"requestId": last_request},
+            {"requestId": 10**9},
+            {"requestId": None},
+            {"requestId": {}},
+            {},
+        ]
         for params in wrong:
             await raw.notify("notifications/cancelled", params)
         assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"

@@ -19,23 +19,23 @@ REVIEW = {"type": "ref/prompt", "name": "review"}
 NOTES = {"type": "ref/resource", "uri": "test://people/{name}/notes/{number}"}
 
 
-async def complete(raw: RawClient, ref: Json, name: str, value: str, **known: str) -> Json:
+async def complete(raw: RawClient, ref: Json, name: str, value: str, **arguments: str) -> Json:
     """The completion of an argument."""
     params = {
         "ref": ref,
         "argument": {"name": name, "value": value},
-        **({"context": {"arguments": known}} if known else {}),
+        **({"context": {"arguments": arguments}} if arguments else {}),
     }
-    found: Json = (await raw.get_result("completion/complete", params))["completion"]
-    return found
+    completion: Json = (await raw.get_result("completion/complete", params))["completion"]
+    return completion
 
 
 @proves("prompts/list")
 async def test_prompts_are_listed_with_their_arguments(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        listed = {each["name"]: each for each in (await raw.get_result("prompts/list"))["prompts"]}
-        assert (listed["greeting"]["title"], listed["greeting"]["description"]) == ("A greeting", "Says hello.")
-        language, lines, *_ = listed["review"]["arguments"]
+        prompts = {prompt["name"]: prompt for prompt in (await raw.get_result("prompts/list"))["prompts"]}
+        assert (prompts["greeting"]["title"], prompts["greeting"]["description"]) == ("A greeting", "Says hello.")
+        language, lines, *_ = prompts["review"]["arguments"]
         assert (language["name"], language["required"]) == ("language", True)
         assert language["description"] == "The language it is written in."
         assert (lines["name"], lines.get("required", False)) == ("lines", False)
@@ -78,8 +78,8 @@ async def test_an_unknown_prompt_is_an_invalid_parameter(connected: Connected) -
 @proves("prompts/missing-arguments")
 async def test_a_missing_argument_is_an_invalid_parameter_that_is_named(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        for given in ({}, {"arguments": {}}, {"arguments": {"lines": "3"}}):
-            error = await raw.get_error("prompts/get", {"name": "review", **given})
+        for params in ({}, {"arguments": {}}, {"arguments": {"lines": "3"}}):
+            error = await raw.get_error("prompts/get", {"name": "review", **params})
             assert error["code"] == -32602
             assert "language" in json.dumps(error)
 
@@ -109,9 +109,9 @@ async def test_a_prompt_that_fails_inside_is_an_internal_error(connected: Connec
 async def test_values_that_fit_best_come_first(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert (await complete(raw, REVIEW, "language", ""))["values"] == LANGUAGES
-        found = await complete(raw, REVIEW, "language", "java")
-        assert found["values"] == ["java", "javascript"]
-        assert not found.get("hasMore")
+        completion = await complete(raw, REVIEW, "language", "java")
+        assert completion["values"] == ["java", "javascript"]
+        assert not completion.get("hasMore")
         assert (await complete(raw, REVIEW, "language", "Script"))["values"][:2] == ["javascript", "typescript"]
         assert (await complete(raw, REVIEW, "language", "zzz"))["values"] == []
         assert (await complete(raw, NOTES, "name", "ann"))["values"] == ["ann", "anna"]
@@ -120,10 +120,10 @@ async def test_values_that_fit_best_come_first(connected: Connected) -> None:
 @proves("completion/at-most-100")
 async def test_there_are_at_most_100_values(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        found = await complete(raw, REVIEW, "many", "value")
-        assert len(found["values"]) == len(set(found["values"])) == 100
-        assert found["hasMore"] is True
-        assert found.get("total", 150) == 150
+        completion = await complete(raw, REVIEW, "many", "value")
+        assert len(completion["values"]) == len(set(completion["values"])) == 100
+        assert completion["hasMore"] is True
+        assert completion.get("total", 150) == 150
 
 
 @proves("completion/context")

@@ -28,20 +28,20 @@ def named(name: str) -> Json:
     return {"action": "accept", "content": {"name": name}}
 
 
-def again(asked: Json, tool: str, answers: Json | None, arguments: Json | None = None) -> Json:
+def again(questions: Json, tool: str, answers: Json | None, arguments: Json | None = None) -> Json:
     """Return the params of the repeated request with answers."""
-    back = {"name": tool, "arguments": arguments or {}, "requestState": asked["requestState"]}
+    back = {"name": tool, "arguments": arguments or {}, "requestState": questions["requestState"]}
     return {**back, "inputResponses": answers} if answers is not None else back
 
 
 async def asked_for(raw: RawClient, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
     """Return the only question of a tool, and a function that sends its answer and returns the call's result."""
     if raw.stateless:
-        asked = await raw.call(tool, arguments)
-        ((key, request),) = asked["inputRequests"].items()
+        questions = await raw.call(tool, arguments)
+        ((key, request),) = questions["inputRequests"].items()
 
         async def back(answer: Json) -> Json:
-            return await raw.get_result("tools/call", again(asked, tool, {key: answer}, arguments))
+            return await raw.get_result("tools/call", again(questions, tool, {key: answer}, arguments))
 
         return request, back
     number = await raw.send_call(tool, arguments)
@@ -96,12 +96,12 @@ async def test_a_page_has_a_message_and_a_valid_url(connected: Connected) -> Non
 
 @proves("questions/modes")
 async def test_only_the_modes_that_the_client_declares_are_used(connected: Connected) -> None:
-    for declared, tools in (
+    for elicitation, tools in (
         ({}, ["ask_page"]),
         ({"form": {}}, ["ask_page"]),
         ({"url": {}}, ["ask_name", "ask_fields"]),
     ):
-        async with connected.raw_client(elicitation=declared) as raw:
+        async with connected.raw_client(elicitation=elicitation) as raw:
             for tool in tools:
                 answer = await raw.request("tools/call", {"name": tool, "arguments": {}})
                 if connected.stateless:
@@ -136,28 +136,30 @@ async def test_an_answer_that_does_not_fit_does_not_reach_the_tool(connected: Co
     async with connected.raw_client(elicitation={}) as raw:
         request, answer = await asked_for(raw, "ask_name")
         if connected.stateless:
-            asked = await answer({"action": "accept", "content": {"name": "A"}})
-            assert asked["resultType"] == "input_required"
-            assert asked["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == ["name"]
-            done = await raw.get_result("tools/call", again(asked, "ask_name", {"name": named("Ann")}))
+            questions = await answer({"action": "accept", "content": {"name": "A"}})
+            assert questions["resultType"] == "input_required"
+            assert questions["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == ["name"]
+            result = await raw.get_result("tools/call", again(questions, "ask_name", {"name": named("Ann")}))
         else:
             await raw.respond(request, {"action": "accept", "content": {"name": "A"}})
             request = await raw.receive_message("elicitation/create")
             await raw.respond(request, named("Ann"))
-            done = (await raw.receive(lambda message: "result" in message and "content" in message["result"]))["result"]
-        assert done["content"][0]["text"] == "Hello, Ann!"
+            result = (await raw.receive(lambda message: "result" in message and "content" in message["result"]))[
+                "result"
+            ]
+        assert result["content"][0]["text"] == "Hello, Ann!"
 
 
 @proves("questions/answers-validated")
 @STATELESS_ONLY
 async def test_answers_that_never_fit_end_the_call(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.call("ask_name")
+        questions = await raw.call("ask_name")
         for _ in range(5):
-            if asked["resultType"] == "input_required":
+            if questions["resultType"] == "input_required":
                 answers = {"name": {"action": "accept", "content": {}}}
-                asked = await raw.get_result("tools/call", again(asked, "ask_name", answers))
-        assert asked["isError"] is True
+                questions = await raw.get_result("tools/call", again(questions, "ask_name", answers))
+        assert questions["isError"] is True
 
 
 @proves("questions/sampling-messages")
@@ -175,16 +177,16 @@ async def test_a_sampling_request_has_messages_and_a_limit(connected: Connected)
 
 @proves("questions/sampling-tools", "questions/sampling-context")
 async def test_tools_and_context_are_for_clients_that_declare_them(connected: Connected) -> None:
-    for option, part in (("tools", "tools"), ("context", "context")):
+    for option, capability in (("tools", "tools"), ("context", "context")):
         async with connected.raw_client(sampling={}) as raw:
             answer = await raw.request("tools/call", {"name": "ask_model", "arguments": {option: True}})
             if connected.stateless:
                 assert answer["error"]["code"] == -32021
-                assert part in answer["error"]["data"]["requiredCapabilities"]["sampling"]
+                assert capability in answer["error"]["data"]["requiredCapabilities"]["sampling"]
             else:
                 assert answer["result"]["isError"] is True
             assert raw.list_requests() == []
-        async with connected.raw_client(sampling={part: {}}) as raw:
+        async with connected.raw_client(sampling={capability: {}}) as raw:
             request, finish = await asked_for(raw, "ask_model", {option: True})
             assert {"tools": "tools", "context": "includeContext"}[option] in request["params"]
             assert (await finish(MESSAGE))["content"][0]["text"] == "Paris"

@@ -31,15 +31,15 @@ async def read(raw: RawClient, uri: str) -> list[Any]:
 @proves("resources/list", "resources/templates")
 async def test_resources_and_templates_are_listed(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        listed = {each["uri"]: each for each in (await raw.get_result("resources/list"))["resources"]}
-        assert listed["test://text"]["mimeType"] == "text/plain"
-        assert (listed["test://text"]["name"], listed["test://text"]["title"]) == ("text", "A text")
+        resources = {resource["uri"]: resource for resource in (await raw.get_result("resources/list"))["resources"]}
+        assert resources["test://text"]["mimeType"] == "text/plain"
+        assert (resources["test://text"]["name"], resources["test://text"]["title"]) == ("text", "A text")
         templates = (await raw.get_result("resources/templates/list"))["resourceTemplates"]
-        assert {each["uriTemplate"] for each in templates} == {
+        assert {resource["uriTemplate"] for resource in templates} == {
             "test://people/{name}/notes/{number}",
             "test://files/{+path}",
         }
-        assert all(each["name"] for each in templates)
+        assert all(resource["name"] for resource in templates)
 
 
 @proves("resources/contents")
@@ -51,8 +51,8 @@ async def test_contents_are_text_or_base64_at_their_uri(connected: Connected) ->
         (binary,) = await read(raw, "test://bytes")
         assert (binary["uri"], binary["mimeType"], "text" in binary) == ("test://bytes", "image/png", False)
         assert base64.b64decode(binary["blob"], validate=True) == PNG
-        one, two = await read(raw, "test://several")
-        assert (one["uri"], one["text"]) == ("test://several/1", "one")
+        first, two = await read(raw, "test://several")
+        assert (first["uri"], first["text"]) == ("test://several/1", "one")
         assert (two["uri"], base64.b64decode(two["blob"])) == ("test://several/2", b"2")
 
 
@@ -110,8 +110,8 @@ async def test_a_subscriber_is_told_of_updates_until_it_unsubscribes(connected: 
         await raw.get_result("resources/subscribe", {"uri": "test://watched"})
         await raw.call("touch", {"uri": "test://text"})
         await raw.call("touch", {"uri": "test://watched"})
-        told = await raw.receive_message("notifications/resources/updated")
-        assert told["params"]["uri"] == "test://watched"
+        notification = await raw.receive_message("notifications/resources/updated")
+        assert notification["params"]["uri"] == "test://watched"
         assert (await read(raw, "test://watched"))[0]["text"] == "version 2"
         await raw.get_result("resources/unsubscribe", {"uri": "test://watched"})
         await raw.get_result("resources/subscribe", {"uri": "test://text"})

@@ -37,11 +37,11 @@ async def test_calls_prompts_and_reads_ask_and_nothing_else_does(connected: Conn
             ("resources/read", {"uri": "test://asking"}),
         ]
         for method, params in asking:
-            asked = await raw.get_result(method, params)
-            assert asked["resultType"] == "input_required"
-            assert asked["inputRequests"]
-            assert isinstance(asked["requestState"], str)
-            assert {request["method"] for request in asked["inputRequests"].values()} <= KINDS
+            questions = await raw.get_result(method, params)
+            assert questions["resultType"] == "input_required"
+            assert questions["inputRequests"]
+            assert isinstance(questions["requestState"], str)
+            assert {request["method"] for request in questions["inputRequests"].values()} <= KINDS
         for method in ("server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"):
             assert (await raw.get_result(method))["resultType"] == "complete"
         ref = {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": ""}}
@@ -52,15 +52,15 @@ async def test_calls_prompts_and_reads_ask_and_nothing_else_does(connected: Conn
 @over("memory", "stdio", stateless=True)
 async def test_questions_travel_in_results_and_the_server_sends_no_requests(connected: Connected) -> None:
     async with connected.raw_client(**EVERYTHING) as raw:
-        asked = await raw.call("ask_all")
-        assert {key: request["method"] for key, request in asked["inputRequests"].items()} == {
+        questions = await raw.call("ask_all")
+        assert {key: request["method"] for key, request in questions["inputRequests"].items()} == {
             "name": "elicitation/create",
             "model": "sampling/createMessage",
             "roots": "roots/list",
         }
         answers = {"name": named("Ann"), "model": MESSAGE, "roots": ROOTS}
-        done = await raw.get_result("tools/call", again(asked, "ask_all", answers))
-        assert done["content"][0]["text"] == "Ann, Paris, 1"
+        result = await raw.get_result("tools/call", again(questions, "ask_all", answers))
+        assert result["content"][0]["text"] == "Ann, Paris, 1"
         assert raw.list_requests() == []
 
 
@@ -68,25 +68,25 @@ async def test_questions_travel_in_results_and_the_server_sends_no_requests(conn
 @STATELESS_ONLY
 async def test_extra_answers_are_ignored_and_missing_ones_asked_for_again(connected: Connected) -> None:
     async with connected.raw_client(**EVERYTHING) as raw:
-        asked = await raw.call("ask_all")
-        asked = await raw.get_result(
-            "tools/call", again(asked, "ask_all", {"name": named("Ann"), "weather": named("fine")})
+        questions = await raw.call("ask_all")
+        questions = await raw.get_result(
+            "tools/call", again(questions, "ask_all", {"name": named("Ann"), "weather": named("fine")})
         )
-        assert (asked["resultType"], sorted(asked["inputRequests"])) == ("input_required", ["model", "roots"])
-        asked = await raw.get_result("tools/call", again(asked, "ask_all", None))
-        assert sorted(asked["inputRequests"]) == ["model", "roots"]
-        done = await raw.get_result("tools/call", again(asked, "ask_all", {"model": MESSAGE, "roots": ROOTS}))
-        assert done["content"][0]["text"] == "Ann, Paris, 1"
+        assert (questions["resultType"], sorted(questions["inputRequests"])) == ("input_required", ["model", "roots"])
+        questions = await raw.get_result("tools/call", again(questions, "ask_all", None))
+        assert sorted(questions["inputRequests"]) == ["model", "roots"]
+        result = await raw.get_result("tools/call", again(questions, "ask_all", {"model": MESSAGE, "roots": ROOTS}))
+        assert result["content"][0]["text"] == "Ann, Paris, 1"
 
 
 @STATELESS_ONLY
 async def test_questions_come_one_after_the_other(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.call("ask_twice")
-        asked = await raw.get_result("tools/call", again(asked, "ask_twice", {"first": named("Ann")}))
-        assert asked["inputRequests"]["second"]["params"]["message"] == "And the friend of Ann?"
-        done = await raw.get_result("tools/call", again(asked, "ask_twice", {"second": named("Bob")}))
-        assert done["content"][0]["text"] == "Ann and Bob"
+        questions = await raw.call("ask_twice")
+        questions = await raw.get_result("tools/call", again(questions, "ask_twice", {"first": named("Ann")}))
+        assert questions["inputRequests"]["second"]["params"]["message"] == "And the friend of Ann?"
+        result = await raw.get_result("tools/call", again(questions, "ask_twice", {"second": named("Bob")}))
+        assert result["content"][0]["text"] == "Ann and Bob"
 
 
 @proves("questions/state-verified")
@@ -94,8 +94,8 @@ async def test_questions_come_one_after_the_other(connected: Connected) -> None:
 async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            asked = await raw.call(tool)
-            state = asked["requestState"]
+            questions = await raw.call(tool)
+            state = questions["requestState"]
             middle = len(state) // 2
             flipped = state[:middle] + ("A" if state[middle] != "A" else "B") + state[middle + 1 :]
             made_up = base64.urlsafe_b64encode(
@@ -104,8 +104,8 @@ async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -
             for wrong in (flipped, state[:-8], state + "AAAA", made_up, "{}", ""):
                 back = again({"requestState": wrong}, tool, {"name": named("Eve")})
                 assert refused(await raw.request("tools/call", back)), wrong
-            done = await raw.get_result("tools/call", again(asked, tool, {"name": named("Ann")}))
-            assert "Ann" in done["content"][0]["text"]
+            result = await raw.get_result("tools/call", again(questions, tool, {"name": named("Ann")}))
+            assert "Ann" in result["content"][0]["text"]
 
 
 @proves("questions/state-verified")
@@ -124,15 +124,20 @@ async def test_a_made_up_state_is_refused_also_where_nothing_asks(connected: Con
 @STATELESS_ONLY
 async def test_a_state_is_refused_with_another_request(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.call("ask_name", {"greeting": "Hi"})
+        questions = await raw.call("ask_name", {"greeting": "Hi"})
         answers = {"name": named("Eve")}
         for tool, arguments in (("ask_twice", {}), ("ask_name", {"greeting": "Bye"}), ("ask_name", {})):
-            assert refused(await raw.request("tools/call", again(asked, tool, answers, arguments))), (tool, arguments)
-        state = {"requestState": asked["requestState"], "inputResponses": answers}
+            assert refused(await raw.request("tools/call", again(questions, tool, answers, arguments))), (
+                tool,
+                arguments,
+            )
+        state = {"requestState": questions["requestState"], "inputResponses": answers}
         assert refused(await raw.request("prompts/get", {"name": "asking_prompt", **state}))
         assert refused(await raw.request("resources/read", {"uri": "test://asking", **state}))
-        done = await raw.get_result("tools/call", again(asked, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"}))
-        assert done["content"][0]["text"] == "Hi, Ann!"
+        result = await raw.get_result(
+            "tools/call", again(questions, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"})
+        )
+        assert result["content"][0]["text"] == "Hi, Ann!"
 
 
 @proves("questions/state-once")
@@ -152,8 +157,8 @@ async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
         first = await raw.call("ask_twice")
         second = await raw.get_result("tools/call", again(first, "ask_twice", {"first": named("Ann")}))
         assert refused(await raw.request("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
-        done = await raw.get_result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
-        assert done["content"][0]["text"] == "Ann and Bob"
+        result = await raw.get_result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
+        assert result["content"][0]["text"] == "Ann and Bob"
 
 
 @proves("questions/state-expires")
@@ -162,10 +167,10 @@ async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
 async def test_a_request_state_is_rejected_after_its_ttl(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            asked = await raw.call(tool)
+            questions = await raw.call(tool)
             # This waits for the expiry, not for an order of events.
             await anyio.sleep(0.1)
-            answer = await raw.request("tools/call", again(asked, tool, {"name": named("Ann")}))
+            answer = await raw.request("tools/call", again(questions, tool, {"name": named("Ann")}))
             assert refused(answer), answer
 
 
@@ -189,9 +194,9 @@ async def test_a_call_may_bring_its_answers_at_once(connected: Connected) -> Non
 @STATELESS_ONLY
 async def test_a_retry_must_declare_what_the_next_question_needs(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.call("ask_twice")
+        questions = await raw.call("ask_twice")
         none: dict[str, Any] = {f"{META_PREFIX}clientCapabilities": {}}
-        answer = await raw.request("tools/call", again(asked, "ask_twice", {"first": named("Ann")}), meta=none)
+        answer = await raw.request("tools/call", again(questions, "ask_twice", {"first": named("Ann")}), meta=none)
         assert "inputRequests" not in answer.get("result", {})
 
 
@@ -201,14 +206,17 @@ async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: 
     level = {f"{META_PREFIX}logLevel": "debug"}
     async with connected.raw_client(elicitation={}) as raw:
         await raw.call("let_go", {"name": "1"})
-        asked = await raw.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})
-        told = [
-            (each["method"].split("/")[-1], each["params"].get("progressToken")) for each in raw.list_notifications()
+        questions = await raw.call("ask_between", {"name": "1"}, meta={"progressToken": "a", **level})
+        events = [
+            (notification["method"].split("/")[-1], notification["params"].get("progressToken"))
+            for notification in raw.list_notifications()
         ]
-        assert told == [("progress", "a"), ("message", None)]
-        back = again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"})
+        assert events == [("progress", "a"), ("message", None)]
+        back = again(questions, "ask_between", {"name": named("Ann")}, {"name": "1"})
         await raw.get_result("tools/call", back, meta={"progressToken": "b"})
-        progress = [each["params"]["progressToken"] for each in raw.list_notifications("notifications/progress")]
+        progress = [
+            notification["params"]["progressToken"] for notification in raw.list_notifications("notifications/progress")
+        ]
         assert progress == ["a", "b"]
         # The second request has not opted in.
         assert len(raw.list_notifications("notifications/message")) == 1
@@ -218,8 +226,10 @@ async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: 
 @over("memory", "http", stateless=True, both_loops=True)
 async def test_giving_up_the_request_that_came_back_stops_the_call(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        asked = await raw.call("ask_between", {"name": "1"})
-        back = await raw.send_request("tools/call", again(asked, "ask_between", {"name": named("Ann")}, {"name": "1"}))
+        questions = await raw.call("ask_between", {"name": "1"})
+        back = await raw.send_request(
+            "tools/call", again(questions, "ask_between", {"name": named("Ann")}, {"name": "1"})
+        )
         await raw.call("wait_for", {"kind": "begun", "name": "1"})
         await raw.cancel(back)
         await raw.call("wait_for", {"kind": "cancelled", "name": "1"})
@@ -248,8 +258,8 @@ async def test_a_state_is_refused_from_anybody_else(connected: Connected) -> Non
     async with connected.raw_client(elicitation={}) as ann, connected.raw_client(elicitation={}) as eve:
         ann.headers["X-Name"], eve.headers["X-Name"] = "ann", "eve"
         for tool in ("ask_name", "needs_name"):
-            asked = await ann.call(tool)
-            back = again(asked, tool, {"name": named("Ann")})
+            questions = await ann.call(tool)
+            back = again(questions, tool, {"name": named("Ann")})
             assert refused(await eve.request("tools/call", back))
             del eve.headers["X-Name"]
             assert refused(await eve.request("tools/call", back))

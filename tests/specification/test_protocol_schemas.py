@@ -43,8 +43,8 @@ def offer(connected: Connected, name: str, schema: Json, **options: Any) -> None
 async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, schema: Json) -> None:
     offer(connected, "pair", schema)
     async with connected.raw_client() as raw:
-        listed = {tool["name"]: tool for tool in (await raw.get_result("tools/list"))["tools"]}
-        assert listed["pair"]["inputSchema"] == schema
+        tools = {tool["name"]: tool for tool in (await raw.get_result("tools/list"))["tools"]}
+        assert tools["pair"]["inputSchema"] == schema
         assert "isError" not in await raw.call("pair", {"pair": [1, "x"], "why": 0})
         for wrong in ([], ["x", 1]), ([1, "x", 2]):
             assert (await raw.call("pair", {"pair": wrong, "why": 0})).get("isError"), wrong
@@ -138,10 +138,10 @@ def nested(value: Any, depth: int) -> Any:
 
 def doublings(steps: int) -> Json:
     """Return definitions with two references each to the one before."""
-    made: Json = {"s0": {"type": "string"}}
+    definitions: Json = {"s0": {"type": "string"}}
     for step in range(steps):
-        made[f"s{step + 1}"] = {"anyOf": [{"$ref": f"#/$defs/s{step}"}, {"$ref": f"#/$defs/s{step}"}]}
-    return made
+        definitions[f"s{step + 1}"] = {"anyOf": [{"$ref": f"#/$defs/s{step}"}, {"$ref": f"#/$defs/s{step}"}]}
+    return definitions
 
 
 NODE: Json = {"type": "object", "properties": {"a": {"$ref": "#/$defs/either"}}}

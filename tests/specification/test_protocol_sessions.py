@@ -16,17 +16,17 @@ CHANGED = "notifications/tools/list_changed"
 
 async def status(raw: HttpClient, method: str = "POST", **headers: str) -> int:
     """The HTTP status of a request with these headers."""
-    given = {**raw.make_headers({}), **{key.replace("_", "-"): value for key, value in headers.items()}}
-    given = {key: value for key, value in given.items() if value}
+    all_headers = {**raw.make_headers({}), **{key.replace("_", "-"): value for key, value in headers.items()}}
+    all_headers = {key: value for key, value in all_headers.items() if value}
     body = raw.make_request("tools/list") if method == "POST" else None
-    return int((await raw.http.request(method, raw.url, json=body, headers=given)).status_code)
+    return int((await raw.http.request(method, raw.url, json=body, headers=all_headers)).status_code)
 
 
 @proves("http/session-id")
 @HANDSHAKE_HTTP
 async def test_a_session_id_is_visible_ascii_and_hard_to_guess(connected: Connected) -> None:
-    async with connected.raw_client() as one, connected.raw_client() as other:
-        ids = [raw.headers["Mcp-Session-Id"] for raw in (one, other)]
+    async with connected.raw_client() as first, connected.raw_client() as second:
+        ids = [raw.headers["Mcp-Session-Id"] for raw in (first, second)]
         assert len(set(ids)) == 2
         for session in ids:
             assert len(session) >= 32
@@ -92,7 +92,7 @@ async def test_streams_begin_with_an_id_and_no_id_is_there_twice(connected: Conn
 async def test_a_stream_that_broke_goes_on_where_it_was_with_its_own_messages(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         waiting = await raw.send_call("hold", {"name": "1"}, meta={"progressToken": "1"})
-        other = await raw.send_call("hold", {"name": "2"}, meta={"progressToken": "2"})
+        second_call = await raw.send_call("hold", {"name": "2"}, meta={"progressToken": "2"})
         for name in ("1", "2"):
             await raw.call("wait_for", {"kind": "begun", "name": name})
             await raw.receive(lambda message, name=name: message.get("params", {}).get("progressToken") == name)
@@ -100,12 +100,12 @@ async def test_a_stream_that_broke_goes_on_where_it_was_with_its_own_messages(co
         raw.close_stream(waiting)
         for name in ("1", "2"):
             await raw.call("let_go", {"name": name})
-        await raw.receive_response(other)
+        await raw.receive_response(second_call)
         resumed = await raw.open_stream("again", last_event_id=str(last))
         assert (await raw.receive_response(waiting))["result"]["content"][0]["text"] == "let go"
-        said = [event.data for event in resumed.events if event.data]
-        assert len(said) == 2
-        assert ['"progressToken":"1"' in said[0], f'"id":{waiting}' in said[1]] == [True, True]
+        data = [event.data for event in resumed.events if event.data]
+        assert len(data) == 2
+        assert ['"progressToken":"1"' in data[0], f'"id":{waiting}' in data[1]] == [True, True]
         assert len(raw.list_notifications("notifications/progress")) == 4
 
 
@@ -133,8 +133,8 @@ async def test_nobody_gets_the_messages_of_another_stream(connected: Connected, 
     async with connected.raw_client() as raw, connected.raw_client() as stranger:
         number = await raw.send_call("steps", {"values": [1]}, meta={"progressToken": "secret"})
         await raw.receive_response(number)
-        taken = "made-up" if made_up else str(raw.responses[number].events[0].id)
-        resumed = await stranger.open_stream("again", last_event_id=taken)
+        event_id = "made-up" if made_up else str(raw.responses[number].events[0].id)
+        resumed = await stranger.open_stream("again", last_event_id=event_id)
         await stranger.call("echo", {"text": "hi"})
         assert [event.data for event in resumed.events if event.data] == []
         assert stranger.list_notifications() == []

@@ -41,16 +41,16 @@ async def test_nothing_but_messages_reaches_stdout(connected: Connected, tmp_pat
         async with start_server(connected.command(), **options) as raw:
             assert (await raw.call("noise"))["content"][0]["text"] == "read ''"
             assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
-    said = (tmp_path / "stderr").read_text("utf-8")
-    assert all(f"noise: {how} ünï" in said for how in ("print", "descriptor", "child"))
+    output = (tmp_path / "stderr").read_text("utf-8")
+    assert all(f"noise: {how} ünï" in output for how in ("print", "descriptor", "child"))
 
 
 @proves("stdio/lines")
 @STDIO
 async def test_each_message_is_one_line(connected: Connected) -> None:
-    said = "several\nlines\r\nand \u2028 more\r"
+    text = "several\nlines\r\nand \u2028 more\r"
     async with connected.raw_client() as raw:
-        assert (await raw.call("echo", {"text": said}))["content"][0]["text"] == said
+        assert (await raw.call("echo", {"text": text}))["content"][0]["text"] == text
         request = raw.make_request("tools/call", {"name": "echo", "arguments": {"text": "pieces"}})
         line = json.dumps(request).encode() + b"\n"
         for start in range(0, len(line), 40):
@@ -89,9 +89,9 @@ async def test_logs_go_to_stderr_and_credentials_come_from_the_environment(
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "settings.json")]
     with (tmp_path / "stderr").open("wb") as stderr:
         async with start_server(command, stateless=connected.stateless, stderr=stderr) as raw:
-            told = (await raw.call("credentials"))["content"][0]["text"]
+            text = (await raw.call("credentials"))["content"][0]["text"]
             # The tool has the real value, and the client sees only this text.
-            assert told == "[secret]"
+            assert text == "[secret]"
             assert (await raw.call("crash"))["isError"] is True
             assert "hämster" not in json.dumps(raw.received, ensure_ascii=False)
     assert "it was the hämster" in (tmp_path / "stderr").read_text("utf-8")

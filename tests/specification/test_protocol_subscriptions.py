@@ -37,9 +37,9 @@ def methods(messages: Iterable[Json]) -> list[str]:
     return [message["method"] for message in messages]
 
 
-async def add(raw: RawClient, kind: str, name: str) -> None:
+async def add(raw: RawClient, list_name: str, name: str) -> None:
     """Change a list."""
-    await raw.call("add", {"kind": kind, "name": name})
+    await raw.call("add", {"kind": list_name, "name": name})
 
 
 @proves("subscriptions/only-requested", "subscriptions/acknowledged-first", "subscriptions/subscription-id")
@@ -47,8 +47,8 @@ async def add(raw: RawClient, kind: str, name: str) -> None:
 async def test_a_listener_gets_what_it_requested_under_its_id_and_nothing_else(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         number = await listen(raw, toolsListChanged=True)
-        for kind in ("resources", "prompts", "tools"):
-            await add(raw, kind, "newcomer")
+        for list_name in ("resources", "prompts", "tools"):
+            await add(raw, list_name, "newcomer")
         await raw.call("touch", {"uri": "test://watched"})
         await raw.receive_message(TOOLS)
         assert methods(heard_on(raw, number)) == [ACKNOWLEDGED, TOOLS]
@@ -70,8 +70,8 @@ async def test_the_acknowledgment_is_first_also_when_something_changes_at_once(c
 @STATELESS_ONLY
 async def test_the_acknowledgment_says_what_is_honored(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        asked = {"promptsListChanged": True, "resourceSubscriptions": ["test://watched"], "weather": True}
-        await raw.send_request("subscriptions/listen", {"notifications": asked})
+        notifications = {"promptsListChanged": True, "resourceSubscriptions": ["test://watched"], "weather": True}
+        await raw.send_request("subscriptions/listen", {"notifications": notifications})
         honored = (await raw.receive_message(ACKNOWLEDGED))["params"]["notifications"]
         assert honored == {"promptsListChanged": True, "resourceSubscriptions": ["test://watched"]}
 

@@ -87,21 +87,21 @@ async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path:
 
 @proves("tools/list-order")
 async def test_the_list_has_the_same_order_each_time(connected: Connected) -> None:
-    async with connected.raw_client() as one, connected.raw_client() as other:
-        first = list(await listed(one))
-        await one.call("count", {"name": "any", "limit": 1})
-        assert first == list(await listed(one)) == list(await listed(other))
+    async with connected.raw_client() as first_client, connected.raw_client() as second_client:
+        first = list(await listed(first_client))
+        await first_client.call("count", {"name": "any", "limit": 1})
+        assert first == list(await listed(first_client)) == list(await listed(second_client))
 
 
 @proves("tools/list-does-not-vary", "resources/list-does-not-vary", "prompts/list-does-not-vary")
 async def test_lists_do_not_vary_by_connection_or_by_what_was_done_on_it(connected: Connected) -> None:
-    async with connected.raw_client() as one, connected.raw_client(elicitation={}, sampling={}, roots={}) as other:
+    async with connected.raw_client() as first, connected.raw_client(elicitation={}, sampling={}, roots={}) as second:
         for method, key in (("tools/list", "tools"), ("resources/list", "resources"), ("prompts/list", "prompts")):
-            before = (await one.get_result(method))[key]
-            await one.call("crash")
-            await one.request("resources/read", {"uri": "test://crash"})
-            await one.get_result("prompts/get", {"name": "greeting"})
-            assert (await one.get_result(method))[key] == before == (await other.get_result(method))[key]
+            before = (await first.get_result(method))[key]
+            await first.call("crash")
+            await first.request("resources/read", {"uri": "test://crash"})
+            await first.get_result("prompts/get", {"name": "greeting"})
+            assert (await first.get_result(method))[key] == before == (await second.get_result(method))[key]
             assert before
 
 
@@ -200,9 +200,9 @@ async def test_whatever_a_tool_answers_is_valid_json_and_valid_content(connected
 @pytest.mark.parametrize("http", [{"token": "secret"}])
 async def test_whoever_has_no_token_calls_nothing(connected: Connected) -> None:
     async with connected.raw_client(initialize=False) as raw:
-        for given in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic secret"}):
+        for headers in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic secret"}):
             request = raw.make_request("tools/call", {"name": "count", "arguments": {"name": "x", "limit": 1}})
-            await raw.send(request, **given)
+            await raw.send(request, **headers)
             await raw.receive(lambda message: message.get("id") is None)
             assert raw.responses[request["id"]].status == 401
         assert all("result" not in message for message in raw.received)
@@ -279,9 +279,9 @@ async def test_a_flood_of_completions_does_not_run_all_at_once(connected: Connec
     connected.bridge.registry.prompts.add(
         PromptEntry("crowd", lambda data: "", "", [PromptArgument("a")], completions={"a": crowd})
     )
-    asked = {"ref": {"type": "ref/prompt", "name": "crowd"}, "argument": {"name": "a", "value": ""}}
+    params = {"ref": {"type": "ref/prompt", "name": "crowd"}, "argument": {"name": "a", "value": ""}}
     async with connected.raw_client() as raw:
-        calls = [await raw.send_request("completion/complete", asked) for _ in range(2 * THREADS)]
+        calls = [await raw.send_request("completion/complete", params) for _ in range(2 * THREADS)]
         await crowd.full(THREADS)
         assert crowd.most == THREADS
         crowd.go.set()

@@ -29,9 +29,9 @@ async def test_an_unhandled_exception_never_reaches_a_handshake_client_verbatim(
         await raw.request("resources/read", {"uri": "test://crash"})
         await raw.request("prompts/get", {"name": "crash_prompt"})
         await raw.request("completion/complete", COMPLETION)
-        said = json.dumps(raw.received)
-        assert SECRET not in said
-        assert "division" not in said
+        messages = json.dumps(raw.received)
+        assert SECRET not in messages
+        assert "division" not in messages
         assert [message for message in raw.received if message.get("error", {}).get("code") == 0] == []
 
 
@@ -91,7 +91,7 @@ async def test_a_call_over_http_does_not_list_the_tools(connected: Connected, mo
 async def test_a_handshake_over_http_says_that_lists_change(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         capabilities = raw.initialize_result["capabilities"]
-        assert all(capabilities[kind]["listChanged"] is True for kind in ("tools", "resources", "prompts"))
+        assert all(capabilities[list_name]["listChanged"] is True for list_name in ("tools", "resources", "prompts"))
 
 
 @over("memory", "http", "sse", stateless=True)

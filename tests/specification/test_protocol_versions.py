@@ -36,11 +36,11 @@ PROMISES: dict[str, tuple[str, Json]] = {
 @pytest.mark.parametrize("options", [{"instructions": "Be kind.", "title": "Tests"}])
 async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        found = await raw.get_result("server/discover")
-        assert STATELESS in found["supportedVersions"]
-        assert isinstance(found["capabilities"], dict)
-        assert found["instructions"] == "Be kind."
-        server = found["_meta"][f"{META_PREFIX}serverInfo"]
+        discovery = await raw.get_result("server/discover")
+        assert STATELESS in discovery["supportedVersions"]
+        assert isinstance(discovery["capabilities"], dict)
+        assert discovery["instructions"] == "Be kind."
+        server = discovery["_meta"][f"{META_PREFIX}serverInfo"]
         assert (server["name"], server["version"], server["title"]) == (NAME, "1", "Tests")
 
 
@@ -128,13 +128,13 @@ async def test_ping_is_answered_with_nothing_also_while_a_call_runs(connected: C
 )
 async def test_what_is_served_is_declared_and_what_is_declared_is_served(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        declared = await capabilities(raw)
-        assert declared["tools"] == {"listChanged": True}
-        assert declared["resources"] == {"listChanged": True, "subscribe": True}
-        assert declared["prompts"] == {"listChanged": True}
-        assert "logging" in declared
+        server_capabilities = await capabilities(raw)
+        assert server_capabilities["tools"] == {"listChanged": True}
+        assert server_capabilities["resources"] == {"listChanged": True, "subscribe": True}
+        assert server_capabilities["prompts"] == {"listChanged": True}
+        assert "logging" in server_capabilities
         for name, (method, params) in PROMISES.items():
-            assert name in declared
+            assert name in server_capabilities
             await raw.get_result(method, params)
         if not connected.stateless:
             assert await raw.get_result("logging/setLevel", {"level": "error"}) == {}
@@ -143,8 +143,10 @@ async def test_what_is_served_is_declared_and_what_is_declared_is_served(connect
 
 async def capabilities(raw: Any) -> Json:
     """Return the declared capabilities of the server, in this era's way."""
-    found: Json = (await raw.get_result("server/discover") if raw.stateless else raw.initialize_result)["capabilities"]
-    return found
+    server_capabilities: Json = (await raw.get_result("server/discover") if raw.stateless else raw.initialize_result)[
+        "capabilities"
+    ]
+    return server_capabilities
 
 
 @EVERY_TRANSPORT

@@ -41,19 +41,19 @@ async def test_a_value_exists_until_it_expires(store: RedisStore) -> None:
 
 
 async def test_one_of_many_concurrent_adds_succeeds(store: RedisStore, redis_server: str) -> None:  # noqa: F811
-    other = RedisStore(redis_server, PREFIX)
+    second_store = RedisStore(redis_server, PREFIX)
     won: list[int] = []
 
     async def add(number: int) -> None:
-        if await (store, other)[number % 2].add("key", str(number).encode(), 60):
+        if await (store, second_store)[number % 2].add("key", str(number).encode(), 60):
             won.append(number)
 
     async with anyio.create_task_group() as tasks:
         for number in range(100):
             tasks.start_soon(add, number)
     assert len(won) == 1
-    assert await other.get("key") == str(won[0]).encode()
-    await other.aclose()
+    assert await second_store.get("key") == str(won[0]).encode()
+    await second_store.aclose()
 
 
 async def test_a_deleted_value_need_not_exist_and_can_be_added_again(store: RedisStore) -> None:
@@ -73,11 +73,11 @@ async def test_keys_are_listed_by_the_exact_beginning_of_their_names(store: Redi
 
 
 async def test_stores_with_other_prefixes_have_other_values(store: RedisStore, redis_server: str) -> None:  # noqa: F811
-    other = RedisStore(redis_server, "mcp-bridge:other:state:")
+    second_store = RedisStore(redis_server, "mcp-bridge:other:state:")
     await store.set("key", b"1", 60)
-    assert await other.get("key") is None
-    assert await other.keys("") == []
-    await other.aclose()
+    assert await second_store.get("key") is None
+    assert await second_store.keys("") == []
+    await second_store.aclose()
 
 
 async def test_an_outage_of_redis_is_an_error_without_the_password_and_passes(

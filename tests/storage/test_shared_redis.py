@@ -30,15 +30,17 @@ def test_the_rest_of_a_truncated_result_is_at_any_server_unless_redis_is_down(
 ) -> None:
     state = {"store": redis_process.url}
     with Cluster(tmp_path, "", TOOLS, state=state, limits={"result": "64 KiB"}) as cluster:
-        one, other = cluster.start_server(), cluster.start_server()
-        link = one.call("write")["content"][-1]
-        rest = other.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"]
-        assert rest.endswith("the end")
+        first, second = cluster.start_server(), cluster.start_server()
+        link = first.call("write")["content"][-1]
+        remainder = second.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"]
+        assert remainder.endswith("the end")
         redis_process.kill()
-        assert one.call("write")["content"][0]["text"].startswith("xxx")
-        assert "error" in other.request("resources/read", link["uri"], uri=link["uri"])
+        assert first.call("write")["content"][0]["text"].startswith("xxx")
+        assert "error" in second.request("resources/read", link["uri"], uri=link["uri"])
         redis_process.start()
-        assert other.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"] == rest
+        assert (
+            second.request("resources/read", link["uri"], uri=link["uri"])["result"]["contents"][0]["text"] == remainder
+        )
 
 
 async def test_a_server_that_ends_closes_its_connections(tmp_path: Path, redis_process: RedisServer) -> None:  # noqa: F811

@@ -240,9 +240,9 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", STORES)
 def test_each_store_made_by_a_name_is_a_new_one(name: str, tmp_path: Path) -> None:
     arguments = {"memory": (), "redis": ("redis://localhost", "prefix:"), "sqlite": (tmp_path / "file",)}[name]
-    made = make_store(name, *arguments)
-    assert isinstance(made, Store)
-    assert made is not make_store(name, *arguments)
+    store = make_store(name, *arguments)
+    assert isinstance(store, Store)
+    assert store is not make_store(name, *arguments)
 
 
 @pytest.mark.parametrize("attribute", ["Mine", "made"])

@@ -153,8 +153,8 @@ async def test_progress_that_does_not_grow_is_dropped(stateless: bool) -> None:
     async with serve_over_pipes(registry, stateless=stateless) as client:
         number = await client.send_call("work", meta={"progressToken": "p"})
         assert "result" in await client.receive_response(number)
-        unasked = await client.send_call("work")
-        assert "result" in await client.receive_response(unasked)
+        call_without_token = await client.send_call("work")
+        assert "result" in await client.receive_response(call_without_token)
     notifications = [
         message["params"] for message in client.received if message.get("method") == "notifications/progress"
     ]

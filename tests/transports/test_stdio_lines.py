@@ -53,7 +53,7 @@ async def still_served(client: StdioClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "number", "code", "stateless"),
+    ("data", "number", "code", "stateless"),
     [
         (b"this is not JSON\n", None, -32700, False),
         (b"\xff\xfe\n", None, -32700, True),
@@ -71,13 +71,13 @@ async def still_served(client: StdioClient) -> None:
     ],
 )
 async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
-    registry: ToolRegistry, sent: bytes, number: Any, code: int, stateless: bool
+    registry: ToolRegistry, data: bytes, number: Any, code: int, stateless: bool
 ) -> None:
     async with serve_over_pipes(registry, stateless=stateless, initialize=False) as client:
-        await client.write(sent)
+        await client.write(data)
         assert error_of(await client.receive_response(number)) == (number, code)
         await client.initialize()
-        await client.write(sent)
+        await client.write(data)
         assert error_of(await client.receive_response(number)) == (number, code)
         await still_served(client)
 

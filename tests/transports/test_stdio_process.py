@@ -93,10 +93,10 @@ async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
             assert text_of(await server.receive_response(await server.send_call("noisy_async"))) == "read ''"
             server.close_input()
             assert await server.receive_rest() == []
-    said = (tmp_path / "stderr").read_text()
+    output = (tmp_path / "stderr").read_text()
     for where in ("at import", "in a call", "in an async call"):
         for how in ("print", "write", "descriptor", "child"):
-            assert f"noise: {how} {where}" in said
+            assert f"noise: {how} {where}" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -86,12 +86,12 @@ async def test_clients_without_a_session_share_the_first_connection(tmp_path: Pa
 async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) -> None:
     async with host(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
-        _, kept = await count(ada)
+        _, remaining_pid = await count(ada)
         async with connect(base) as bob:
             _, old_pid = await count(bob)
         await wait_until_ended(old_pid)
-        assert is_running(kept)
-        assert (await count(ada)) == (2, kept)
+        assert is_running(remaining_pid)
+        assert (await count(ada)) == (2, remaining_pid)
 
 
 async def test_an_idle_connection_ends_and_the_next_call_opens_another(

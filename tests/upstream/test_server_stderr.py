@@ -47,10 +47,10 @@ def run_bridge(folder: Path, *names: str) -> list[str]:
 def test_each_line_of_stderr_has_the_name_of_its_server_and_none_is_lost(tmp_path: Path) -> None:
     lines = run_bridge(tmp_path, "files", "tickets")
     for name in ("files", "tickets"):
-        own = [line.removeprefix(f"[{name}] ") for line in lines if line.startswith(f"[{name}] ")]
-        assert own[:3] == ["one", "two", "red \\x1b]0;owned\\x07 \\x9b2J back\\rforth"]
+        lines_of_server = [line.removeprefix(f"[{name}] ") for line in lines if line.startswith(f"[{name}] ")]
+        assert lines_of_server[:3] == ["one", "two", "red \\x1b]0;owned\\x07 \\x9b2J back\\rforth"]
         assert all(len(line) < 4_096 for line in lines)
-        assert own[-1] == "the last one, without an end"
-        assert "".join(own[3:-1]) == "x" * 200_000
-    others = [line for line in lines if not line.startswith(("[files] ", "[tickets] "))]
-    assert others == ["no tools"]
+        assert lines_of_server[-1] == "the last one, without an end"
+        assert "".join(lines_of_server[3:-1]) == "x" * 200_000
+    further_lines = [line for line in lines if not line.startswith(("[files] ", "[tickets] "))]
+    assert further_lines == ["no tools"]

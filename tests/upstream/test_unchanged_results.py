@@ -49,10 +49,10 @@ async def client(request: pytest.FixtureRequest, mode: str, tmp_path: Path) -> A
 
 async def repeat(client: Client, result: Json) -> Json:
     """Make the server return this result. Return the result of the client, without the name of the bridge."""
-    received = await client.call_tool("repeat", {"result": result})
-    data: Json = received.model_dump(by_alias=True, mode="json", exclude_none=True)
+    result_of_call = await client.call_tool("repeat", {"result": result})
+    data: Json = result_of_call.model_dump(by_alias=True, mode="json", exclude_none=True)
     data.pop("resultType", None)
-    data["_meta"] = {key: value for key, value in (received.meta or {}).items() if "serverInfo" not in key}
+    data["_meta"] = {key: value for key, value in (result_of_call.meta or {}).items() if "serverInfo" not in key}
     return data
 
 

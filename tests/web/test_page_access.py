@@ -90,8 +90,8 @@ async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[s
 async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
     origin = "https://admin.example"
     async with served_page(registry_of(entry("echo")), origins=[origin]) as server:
-        own = {"Origin": server.base, "Sec-Fetch-Site": "same-origin"}
-        for headers in (own, {"Origin": origin, "Sec-Fetch-Site": "cross-site"}):
+        same_origin = {"Origin": server.base, "Sec-Fetch-Site": "same-origin"}
+        for headers in (same_origin, {"Origin": origin, "Sec-Fetch-Site": "cross-site"}):
             async with server.read(**headers) as page:
                 await page.read_state()
 
@@ -122,7 +122,7 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob", "carol": "token-of-carol"}
     registry = registry_of(entry("echo"))
     async with (
-        served_page(registry, named=tokens, operators=["carol"]) as server,
+        served_page(registry, principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         server.read("token-of-carol") as carol,
@@ -140,18 +140,18 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
         assert (await alice.post("quarantine/a/b", action="accept", fingerprint="x")).status_code == 403
     assert {data["principal"] for _, name, data in alice.events if name in ("call", "client")} == {"alice"}
     assert {data["principal"] for _, name, data in carol.events if name == "call"} == {"alice", "bob"}
-    own = states["alice"]
-    assert [call["principal"] for call in own["calls"]] == ["alice"]
-    assert [client["principal"] for client in own["clients"]] == ["alice"]
-    assert own["settings"] is None
-    assert own["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
+    state_of_alice = states["alice"]
+    assert [call["principal"] for call in state_of_alice["calls"]] == ["alice"]
+    assert [client["principal"] for client in state_of_alice["clients"]] == ["alice"]
+    assert state_of_alice["settings"] is None
+    assert state_of_alice["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
     for name in ("carol", "owner"):
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
 
 
 async def test_a_token_without_a_principal_is_not_an_operator_if_others_have_principals() -> None:
     async with (
-        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}, is_shared=True) as server,
+        served_page(registry_of(entry("echo")), principals={"alice": "token-of-alice"}, is_shared=True) as server,
         server.read("token-of-alice") as alice,
         server.read() as page_without_principal,
     ):
@@ -166,7 +166,7 @@ async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool())
     async with (
-        served_page(gateway.build(), named={"alice": "token-of-alice"}) as server,
+        served_page(gateway.build(), principals={"alice": "token-of-alice"}) as server,
         server.read("token-of-alice") as alice,
         server.read() as owner,
         alice.follow(),
@@ -186,7 +186,7 @@ async def test_a_principal_cannot_open_all_pages(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(feed, "MAX_OWN_PAGES", 1)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as server,
+        served_page(registry_of(entry("echo")), principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-carol") as carol,
         alice.follow(),
@@ -201,7 +201,7 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
     monkeypatch.setattr(feed, "MAX_PAGES", feed.OPERATOR_PAGES)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), named=tokens, operators=["carol"]) as server,
+        served_page(registry_of(entry("echo")), principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-carol") as carol,
         alice.http.stream("GET", "/page/events") as page_of_alice,
@@ -212,7 +212,7 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
 
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
     async with (
-        served_page(registry_of(entry("echo")), named={"alice": "token-of-alice"}) as server,
+        served_page(registry_of(entry("echo")), principals={"alice": "token-of-alice"}) as server,
         server.read("token-of-alice") as alice,
         alice.http.stream("GET", "/page/events") as stream,
     ):

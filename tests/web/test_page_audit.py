@@ -55,7 +55,7 @@ async def test_a_principal_reads_its_own_records(tmp_path: Path) -> None:
     settings = load_settings(tmp_path)
     bridge = build_from_settings(settings)
     async with (
-        served_page(bridge, settings=settings, named=TOKENS) as server,
+        served_page(bridge, settings=settings, principals=TOKENS) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         server.read() as owner,

@@ -202,15 +202,15 @@ async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where
             request_parts["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
             return (await page.http.post("/mcp", **request_parts)).json()["result"]
 
-        asked = await request()
+        questions = await request()
         question = await page.wait_for("question")
         await page.post(f"questions/{question['id']}", choice="once")
         await page.wait_for("answered")
         # Another instance could get the next request.
         assert host.calls == []
-        (name,) = asked["inputRequests"]
+        (name,) = questions["inputRequests"]
         answers = {name: {"action": "accept", "content": {"value": DENY}}}
-        result = await request(requestState=asked["requestState"], inputResponses=answers)
+        result = await request(requestState=questions["requestState"], inputResponses=answers)
     assert result["structuredContent"] == {"sum": 2}
     assert host.calls == [{"n": 1, "to": 1}]
 
@@ -220,7 +220,7 @@ async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> Non
     host = build_host(MemoryStore(), desk=QuestionDesk(), audit=tmp_path / "audit")
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with (
-        served_page(bridge, named={"ann": "token-of-ann"}, operators=["ann"]) as server,
+        served_page(bridge, principals={"ann": "token-of-ann"}, operators=["ann"]) as server,
         server.read("token-of-ann") as ann,
         ann.follow(),
         connect_client(server, "legacy") as client,
@@ -336,7 +336,7 @@ async def test_a_principal_answers_only_its_own_questions() -> None:
     results: list[str] = []
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob"}
     async with (
-        served_page(Profile().registry, named=tokens) as server,
+        served_page(Profile().registry, principals=tokens) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         alice.follow(),

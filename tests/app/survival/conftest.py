@@ -17,8 +17,8 @@ from tests.kits.survival.survival_kit import WAYS, run_server
 @pytest.fixture(params=WAYS, ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
     """stdio and HTTP, in both eras."""
-    given: Way = request.param
-    return given
+    parameter: Way = request.param
+    return parameter
 
 
 @pytest.fixture(scope="module")

@@ -118,9 +118,9 @@ class Fuzzed:
                 _right(line, server.expect_response(number).result(TIMEOUT))
         self.good()
         responses = [message for message in server.received[received_before:] if "method" not in message]
-        others = [message for message in responses if message["id"] is None or message["id"] not in numbers]
+        unnumbered = [message for message in responses if message["id"] is None or message["id"] not in numbers]
         # One of the others is the response to the good call.
-        assert len(others) > sum(map(_needs_response, lines))
+        assert len(unnumbered) > sum(map(_needs_response, lines))
         assert server.invalid_lines == []
 
     def _post(self, server: HttpServerProcess, line: bytes) -> None:

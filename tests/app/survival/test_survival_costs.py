@@ -90,8 +90,8 @@ def iter_paths(schema: dict[str, Any], definitions: dict[str, Any], depth: int =
         schema = definitions[schema["$ref"].rpartition("/")[2]]
     for alternative in schema.get("anyOf", ()):
         yield from iter_paths(alternative, definitions, depth)
-    kind = schema.get("type", "")
-    if depth > 3 or not ("properties" in schema or "object" in kind):
+    type_name = schema.get("type", "")
+    if depth > 3 or not ("properties" in schema or "object" in type_name):
         return
     for name, subschema in {**schema.get("properties", {}), "unknown": {}}.items():
         yield (name,)

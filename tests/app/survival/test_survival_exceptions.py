@@ -25,16 +25,19 @@ SMOKE = [("raises_async", EXIT), ("raises", BASE), ("raises_later", INTERRUPT)]
 
 def in_child(hows: list[str]) -> list[tuple[str, str]]:
     """Return every place with SystemExit, and the first and the last place with the other exceptions."""
-    return [*((how, EXIT) for how in hows), *((how, kind) for how in (hows[0], hows[-1]) for kind in (INTERRUPT, BASE))]
+    return [
+        *((how, EXIT) for how in hows),
+        *((how, error) for how in (hows[0], hows[-1]) for error in (INTERRUPT, BASE)),
+    ]
 
 
 @on_one_way("raising", RAISED, smoke=SMOKE)
 def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
     server: Any, raising: tuple[str, str]
 ) -> None:
-    tool, kind = raising
+    tool, error = raising
     with unharmed(server):
-        answer = refused(server.get_result(tool, kind=kind))
+        answer = refused(server.get_result(tool, kind=error))
     assert REFERENCE.match(answer)
     server.wait_for_stderr(answer[-14:-2])
 

@@ -44,7 +44,7 @@ def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
             answers = list(clients.map(lambda number: client(server, number, every, context), range(500)))
-        assert answers == [[f"{number} {turn}" for turn in range(2)] for number in range(500)]
+        assert answers == [[f"{number} {call_number}" for call_number in range(2)] for number in range(500)]
     assert "Traceback" not in server.stderr
 
 
@@ -59,8 +59,8 @@ def client(server: HttpServerProcess, number: int, every: threading.Barrier, con
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         assert http.post("/mcp", json=ready, headers=headers).status_code == 202
         texts = []
-        for turn in range(2):
-            request = call(server, turn + 1, "echo", text=f"{number} {turn}")
+        for call_number in range(2):
+            request = call(server, call_number + 1, "echo", text=f"{number} {call_number}")
             answer = http.post("/mcp", json=request, headers={**server.make_headers(request), **headers})
             texts.append(str(parse_response(answer)["result"]["content"][0]["text"]))
     return texts

@@ -124,17 +124,17 @@ DRIPS = {
 
 
 def test_a_request_that_takes_too_long_is_closed(server: HttpServerProcess) -> None:
-    def status_of(begin: str, rest: list[bytes]) -> int:
+    def status_of(begin: str, pieces: list[bytes]) -> int:
         with connected(server) as connection:
             began = time.monotonic()
             connection.sendall(head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
-            response = dripped(connection, iter(rest))
+            response = dripped(connection, iter(pieces))
             assert time.monotonic() - began > QUICK * 0.9
         return int(response.split(b" ", 2)[1]) if response else 0
 
     # The clients wait at the same time.
     with server.keep_call_in_flight(), ThreadPoolExecutor(len(DRIPS)) as clients:
-        futures = {name: clients.submit(status_of, begin, rest) for name, (begin, rest, _) in DRIPS.items()}
+        futures = {name: clients.submit(status_of, begin, pieces) for name, (begin, pieces, _) in DRIPS.items()}
         statuses = {name: status.result() for name, status in futures.items()}
     assert statuses == {name: status for name, (_, _, status) in DRIPS.items()}
     assert "Traceback" not in server.stderr

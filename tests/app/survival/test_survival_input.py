@@ -38,8 +38,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
-        with run_server(way, tmp_path_factory.mktemp("malformed")) as made, made.keep_call_in_flight():
-            yield made
+        with run_server(way, tmp_path_factory.mktemp("malformed")) as server, server.keep_call_in_flight():
+            yield server
 
     with contextlib.closing(Shared(start)) as servers:
         yield servers
@@ -99,15 +99,15 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("way", "group"), TABLE, ids=[f"{way}-{group}" for way, group in TABLE])
 def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
-    said, wrong = len(server.stderr), []
+    position, wrong = len(server.stderr), []
     send = over_http if server.way.transport == "http" else over_stdio
     for row in rows(server.way, group):
-        found = send(server, row)
-        if found != ([] if row.wanted == SILENCE else [(row.wanted, row.number)]):
-            wrong.append((row.name, row.wanted, row.number, found))
+        outcome = send(server, row)
+        if outcome != ([] if row.wanted == SILENCE else [(row.wanted, row.number)]):
+            wrong.append((row.name, row.wanted, row.number, outcome))
         assert server.is_running, row.name
     assert not wrong, "\n".join(map(str, wrong))[:5000]
-    assert "Traceback" not in server.stderr[said:]
+    assert "Traceback" not in server.stderr[position:]
 
 
 @pytest.mark.parametrize("way", [ONE, OTHER, STATELESS_HTTP], ids=str)
@@ -126,16 +126,16 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
             before = len(server.received)
             server.write(second + b"\n")
             assert server.get_result("release", token="reused")["content"]
-            found = server.received[before]
+            response = server.received[before]
         else:
             waiting = aside.submit(server.post, first, routing(server, first))
             server.wait_for_stderr("begun reused")
-            found = parse_response(server.post(second, routing(server, second)))
+            response = parse_response(server.post(second, routing(server, second)))
             assert server.get_result("release", token="reused")["content"]
             assert parse_response(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
             # The id is free again.
             assert judged(parse_response(server.post(second, routing(server, second)))) == RESULT
-        assert (judged(found), found["id"]) == (RESULT if free else NO_REQUEST, "mine")
+        assert (judged(response), response["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
 
 @BOTH
@@ -169,9 +169,9 @@ def test_an_endless_line_is_read_in_constant_memory(tmp_path: Path, filling: byt
             server.write(filling * 1_000_000)
             most = max(most, server.rss)
         assert most - before < 30_000_000
-        heard = len(server.received)
+        count = len(server.received)
         assert over_stdio(server, Row("its end", b"", NO_REQUEST)) == [(NO_REQUEST, None)]
-        assert len(server.received) == heard + 2
+        assert len(server.received) == count + 2
 
 
 def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_request_before_initialize_gets_an_error(tmp_path: Path, method: str) 
     with raw(tmp_path) as process:
         params = {"tools/call": {"name": "echo", "arguments": {}}, "logging/setLevel": {"level": "info"}}[method]
         hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
-        for number, asked, given in [("first", method, params), ("ping", "ping", {}), ("hello", "initialize", hello)]:
-            message = {"jsonrpc": "2.0", "id": number, "method": asked, "params": given}
+        for number, name, fields in [("first", method, params), ("ping", "ping", {}), ("hello", "initialize", hello)]:
+            message = {"jsonrpc": "2.0", "id": number, "method": name, "params": fields}
             process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.close()
         answers = {answer["id"]: judged(answer) for answer in map(json.loads, process.stdout)}

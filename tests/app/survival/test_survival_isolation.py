@@ -80,23 +80,23 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def test_a_process_that_ends_fails_only_one_call(way: Way, where: str, tmp_path: Path) -> None:
     with isolated(way, tmp_path) as server, beside(server):
         bridge = served_by(server)
-        for kind in ("os._exit", "segfault", "SIGKILL"):
-            result = server.get_result(where, kind=kind)
-            assert code_of(result) == "tool_crashed", (kind, result)
-            assert CRASHES[kind] in result["content"][0]["text"]
+        for ending in ("os._exit", "segfault", "SIGKILL"):
+            result = server.get_result(where, kind=ending)
+            assert code_of(result) == "tool_crashed", (ending, result)
+            assert CRASHES[ending] in result["content"][0]["text"]
             assert int(server.get_text("pid")) != bridge
         assert served_by(server) == bridge == server.pid
 
 
-@pytest.mark.parametrize("kind", CRASHES)
-def test_any_end_of_a_process_is_reported_and_the_next_call_works(server: Any, kind: str) -> None:
+@pytest.mark.parametrize("ending", CRASHES)
+def test_any_end_of_a_process_is_reported_and_the_next_call_works(server: Any, ending: str) -> None:
     with beside(server):
-        result = server.get_result("wreck", kind=kind)
+        result = server.get_result("wreck", kind=ending)
         # Newer versions of Python also count the recursion in C.
-        if kind != "recursion in C" or result.get("isError"):
+        if ending != "recursion in C" or result.get("isError"):
             assert code_of(result) in ("tool_crashed", "internal_error"), result
-            assert kind == "recursion in C" or code_of(result) == "tool_crashed"
-        assert CRASHES[kind] in result["content"][0]["text"]
+            assert ending == "recursion in C" or code_of(result) == "tool_crashed"
+        assert CRASHES[ending] in result["content"][0]["text"]
         assert int(server.get_text("pid")) != server.pid
         assert served_by(server) == server.pid
 
@@ -110,10 +110,10 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("kind", LASTING)
-def test_a_call_that_never_returns_is_killed_at_the_timeout(server: Any, kind: str) -> None:
+@pytest.mark.parametrize("ending", LASTING)
+def test_a_call_that_never_returns_is_killed_at_the_timeout(server: Any, ending: str) -> None:
     with beside(server):
-        result = server.get_result("wreck_async", kind=kind)
+        result = server.get_result("wreck_async", kind=ending)
         assert code_of(result) == "timeout", result
         eventually(lambda: server.get_text("pid"))
         assert served_by(server) == server.pid
@@ -161,17 +161,17 @@ ANSWERED = {
 }
 
 
-@pytest.mark.parametrize("kind", ANSWERED)
-def test_calls_beyond_a_limit_do_not_affect_later_calls(roomy: Shared, kind: str) -> None:
+@pytest.mark.parametrize("excess", ANSWERED)
+def test_calls_beyond_a_limit_do_not_affect_later_calls(roomy: Shared, excess: str) -> None:
     server = roomy.server(ONE)
     with beside(server):
         before = (os.readlink(f"/proc/{server.pid}/cwd"), server.rss)
-        result = server.get_result("wreck", kind=kind)
-        assert code_of(result) == ANSWERED[kind], str(result)[:500]
+        result = server.get_result("wreck", kind=excess)
+        assert code_of(result) == ANSWERED[excess], str(result)[:500]
         assert server.get_text("pid")
         assert os.readlink(f"/proc/{server.pid}/cwd") == before[0]
         assert server.rss < before[1] + 300 * 1024 * 1024
-        if kind == "a large file":
+        if excess == "a large file":
             assert (server.folder / "large.bin").stat().st_size <= 8 * 1024 * 1024
         # The changes that the tool made end with its process.
         assert code_of(server.get_result("wreck", kind="os._exit")) == "tool_crashed"

@@ -212,7 +212,7 @@ LIGATURES = "\ufdfa" * 650_000
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "told"),
+    ("method", "params", "reason"),
     [
         (
             "completion/complete",
@@ -242,7 +242,7 @@ LIGATURES = "\ufdfa" * 650_000
     ids=["ligatures", "known value", "known values", "json in text"],
 )
 def test_a_request_is_rejected_before_its_text_becomes_something_larger(
-    server: Any, method: str, params: dict[str, Any], told: str
+    server: Any, method: str, params: dict[str, Any], reason: str
 ) -> None:
     paint = {"ref": REF, "argument": {"name": "color", "value": "R"}}
     assert server.send_request("completion/complete", paint).result(TIMEOUT)["result"]["completion"]["values"] == [
@@ -252,7 +252,7 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
     with peak_within(server, 100 * MIB):
         error = server.send_request(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
-    assert told in error["message"]
+    assert reason in error["message"]
     assert len(str(error)) < 3000
 
 

@@ -60,13 +60,13 @@ def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) ->
     keeps_secrets(server)
 
 
-@pytest.mark.parametrize("kind", ["raises", "chained", "grouped", "noted", "base_exception"])
-def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, kind: str) -> None:
-    answer = server.get_result(f"does_{kind}")
+@pytest.mark.parametrize("variant", ["raises", "chained", "grouped", "noted", "base_exception"])
+def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, variant: str) -> None:
+    answer = server.get_result(f"does_{variant}")
     reference = re.search(r"reference (\w{12})", answer["content"][0]["text"])
     assert answer["isError"]
     assert reference is not None
-    words = f"Tool 'does_{kind}' failed with an internal error (reference {reference[1]})."
+    words = f"Tool 'does_{variant}' failed with an internal error (reference {reference[1]})."
     assert answer["content"] == [{"type": "text", "text": words}]
     server.wait_for_stderr(reference[1])
     server.wait_for_stderr("[secret]")
@@ -143,11 +143,11 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
 
 def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
     """Return the question of a call, which is declined, and the call's result."""
-    known, waiting = len(server.received), server.send_call(name)
+    count, waiting = len(server.received), server.send_call(name)
     questions: list[Any] = []
     while not questions:
         server.send_request("ping").result(TIMEOUT)
-        questions = [message for message in server.received[known:] if message.get("method") == "elicitation/create"]
+        questions = [message for message in server.received[count:] if message.get("method") == "elicitation/create"]
     server.send({"jsonrpc": "2.0", "id": questions[0]["id"], "result": {"action": "decline"}})
     return questions[0]["params"], waiting.result(TIMEOUT)["result"]
 

@@ -32,10 +32,10 @@ def test_a_tool_can_print_and_read_without_reaching_the_client(server: Any, kind
 
 
 @ON_ONE_WAY
-@pytest.mark.parametrize("kind", ["print", "sys.stdin.read"])
-def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, kind: str) -> None:
+@pytest.mark.parametrize("operation", ["print", "sys.stdin.read"])
+def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, operation: str) -> None:
     with unharmed(server):
-        assert server.get_text("streams_async", kind=kind).startswith("answered")
+        assert server.get_text("streams_async", kind=operation).startswith("answered")
 
 
 @BOTH
@@ -48,9 +48,9 @@ def test_a_tool_that_reads_standard_input_gets_its_end(server: Any) -> None:
 @on_one_way("what", LASTING, smoke=["descriptor 1"])
 def test_a_tool_that_closes_or_replaces_the_standard_streams_has_no_effect(way: Way, tmp_path: Path, what: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
-        for kind in LASTING[what]:
+        for operation in LASTING[what]:
             with server.keep_call_in_flight():
-                assert server.get_text("streams", kind=kind).startswith("answered")
+                assert server.get_text("streams", kind=operation).startswith("answered")
             still_serves(server)
         server.signal(signal.SIGTERM)
         assert server.wait() == 0

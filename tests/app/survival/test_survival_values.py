@@ -63,10 +63,10 @@ def test_a_value_that_cannot_become_json_is_rejected_with_the_reason(server: Any
 
 
 @ON_ONE_WAY
-@pytest.mark.parametrize("kind", ["a cycle", "an object that raises in __str__"])
-def test_values_of_tools_on_the_event_loop_are_rejected_too(server: Any, kind: str) -> None:
+@pytest.mark.parametrize("value", ["a cycle", "an object that raises in __str__"])
+def test_values_of_tools_on_the_event_loop_are_rejected_too(server: Any, value: str) -> None:
     with unharmed(server):
-        assert WRONG[kind] in refused(server.get_result("value_async", kind=kind))
+        assert WRONG[value] in refused(server.get_result("value_async", kind=value))
 
 
 @ON_ONE_WAY

@@ -139,8 +139,8 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
 def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, what: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
-            for kind in LEFT[what]:
-                assert server.get_text("leaves", kind=kind) == "answered"
+            for thing in LEFT[what]:
+                assert server.get_text("leaves", kind=thing) == "answered"
         server.signal(signal.SIGTERM)
         assert server.wait() == 0
 
@@ -156,9 +156,9 @@ def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp
 @on_one_way("what", CHANGED, smoke=["no module path"])
 def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, what: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
-        for kind in CHANGED[what]:
+        for change in CHANGED[what]:
             with unharmed(server):
-                assert server.get_result("alters", kind=kind)["content"]
+                assert server.get_result("alters", kind=change)["content"]
 
 
 @on_one_way("what", LOOP, smoke=["stop"])

@@ -44,31 +44,33 @@ def test_ten_clients_share_the_servers_behind_the_bridge_too(tmp_path: Path) -> 
 @pytest.mark.parametrize("stateless", [False, True])
 def test_each_client_has_its_own_session_and_principal(tmp_path: Path, stateless: bool) -> None:
     with sharing(tmp_path) as start:
-        one, other = start(stateless=stateless), start(stateless=stateless)
-        assert one.get_text("remember", value="red") == "nothing"
-        assert other.get_text("remember", value="blue") == "nothing"
-        assert one.get_text("remember", value="green") == "red"
-        assert one.get_text("read_principal") != other.get_text("read_principal")
+        first, second = start(stateless=stateless), start(stateless=stateless)
+        assert first.get_text("remember", value="red") == "nothing"
+        assert second.get_text("remember", value="blue") == "nothing"
+        assert first.get_text("remember", value="green") == "red"
+        assert first.get_text("read_principal") != second.get_text("read_principal")
 
 
 def test_a_question_reaches_the_client_whose_call_asks(tmp_path: Path) -> None:
     with sharing(tmp_path) as start:
-        one, other = start(capabilities={"elicitation": {}}), start(capabilities={"elicitation": {}})
-        response = one.send_call("ask_color")
-        question = one.receive()
+        first, second = start(capabilities={"elicitation": {}}), start(capabilities={"elicitation": {}})
+        response = first.send_call("ask_color")
+        question = first.receive()
         assert question["method"] == "elicitation/create"
-        assert other.get_text("read_pid")
-        one.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"value": "red"}}})
+        assert second.get_text("read_pid")
+        first.send(
+            {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"value": "red"}}}
+        )
         assert response.result(TIMEOUT)["result"]["content"][0]["text"] == "red"
 
 
 def test_clients_with_other_values_of_a_variable_in_the_settings_get_another_server(tmp_path: Path) -> None:
     with sharing(tmp_path, title="${SHELF_KEY:-none}") as start:
-        one, same = start(stateless=True, SHELF_KEY="1"), start(stateless=True, SHELF_KEY="1", UNRELATED="x")
-        other = start(stateless=True, SHELF_KEY="2")
-        assert one.get_text("read_variable") == same.get_text("read_variable") == "1"
-        assert one.get_text("read_pid") == same.get_text("read_pid")
-        assert other.get_text("read_variable") == "2"
+        first, second = start(stateless=True, SHELF_KEY="1"), start(stateless=True, SHELF_KEY="1", UNRELATED="x")
+        third = start(stateless=True, SHELF_KEY="2")
+        assert first.get_text("read_variable") == second.get_text("read_variable") == "1"
+        assert first.get_text("read_pid") == second.get_text("read_pid")
+        assert third.get_text("read_variable") == "2"
 
 
 def test_a_python_file_is_shared_as_well(tmp_path: Path) -> None:
@@ -134,9 +136,9 @@ def test_a_client_survives_the_death_of_the_server(tmp_path: Path, stateless: bo
         error = response.result(TIMEOUT)["error"]
         assert error["code"] == -32000
         assert "has ended" in error["message"]
-        received = len(client.received)
+        count = len(client.received)
         assert client.get_text("read_pid") != pid
-        assert len(client.received) == received + 1, "the client sees no response to the replayed handshake"
+        assert len(client.received) == count + 1, "the client sees no response to the replayed handshake"
 
 
 def test_an_open_question_of_a_dead_server_is_cancelled_and_its_answer_dropped(tmp_path: Path) -> None:
@@ -149,8 +151,10 @@ def test_an_open_question_of_a_dead_server_is_cancelled_and_its_answer_dropped(t
         assert "error" in call.result(TIMEOUT)
         assert {"requestId": question["id"]}.items() <= client.receive()["params"].items()
         response = client.send_call("ask_color")
-        again = client.receive()
-        client.send({"jsonrpc": "2.0", "id": again["id"], "result": {"action": "accept", "content": {"value": "red"}}})
+        repetition = client.receive()
+        client.send(
+            {"jsonrpc": "2.0", "id": repetition["id"], "result": {"action": "accept", "content": {"value": "red"}}}
+        )
         assert response.result(TIMEOUT)["result"]["content"][0]["text"] == "red"
 
 
@@ -190,12 +194,12 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
 
 def test_the_call_of_a_client_that_was_killed_is_cancelled_and_the_others_go_on(tmp_path: Path) -> None:
     with sharing(tmp_path, **LONG, shared={"idle": "100ms"}) as start:
-        one, other = start(stateless=True), start(stateless=True)
-        assert one.get_text("read_pid") == other.get_text("read_pid")
-        one.send_call("wait", seconds=300)
-        one.process.kill()
-        assert other.get_text("read_pid")
-        assert other.disconnect() == 0
+        first, second = start(stateless=True), start(stateless=True)
+        assert first.get_text("read_pid") == second.get_text("read_pid")
+        first.send_call("wait", seconds=300)
+        first.process.kill()
+        assert second.get_text("read_pid")
+        assert second.disconnect() == 0
         eventually(lambda: not find_servers(tmp_path))
 
 

@@ -27,5 +27,5 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def addresses(node: Toolchain, home: Path) -> Iterator[Addresses]:
     """One HTTP server for a module, gone again after it; not started where there is no Node."""
-    with served(home) as found:
-        yield found
+    with served(home) as server_addresses:
+        yield server_addresses

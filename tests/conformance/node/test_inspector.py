@@ -46,8 +46,8 @@ def inspect(node: Toolchain, home: Path, addresses: Addresses) -> Inspect:
 def target(addresses: Addresses, transport: str) -> list[str]:
     """Return the options of the Inspector for the server."""
     if transport == "stdio":
-        kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(HANDED_ON)]
-        return [word for pair in kept for word in ("-e", pair)] + list(addresses.stdio)
+        variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(HANDED_ON)]
+        return [word for pair in variables for word in ("-e", pair)] + list(addresses.stdio)
     return ["--server-url", getattr(addresses, transport), "--transport", transport]
 
 
@@ -56,18 +56,18 @@ def called(name: str, **arguments: Any) -> tuple[str, ...]:
     return ("--method", "tools/call", "--tool-name", name, "--tool-args-json", json.dumps(arguments))
 
 
-def result(done: subprocess.CompletedProcess[str], code: int = OK) -> Any:
+def result(process: subprocess.CompletedProcess[str], code: int = OK) -> Any:
     """Return the result in the output of the Inspector, and check its exit code."""
-    assert done.returncode == code, done.stderr
-    return decoded(done.stdout)["result"]
+    assert process.returncode == code, process.stderr
+    return decoded(process.stdout)["result"]
 
 
 @pytest.mark.parametrize(("transport", "era"), [("stdio", "modern"), ("http", "legacy")])
 def test_the_tools_are_listed_and_their_schemas_are_portable(inspect: Inspect, transport: str, era: str) -> None:
-    done = inspect(transport, era, "--method", "tools/list", "--strict")
-    listed = result(done)
-    assert [tool["name"] for tool in listed["tools"]] == ["add", "countdown", "greet", "refuse"]
-    assert "Warning: tool" not in done.stderr
+    process = inspect(transport, era, "--method", "tools/list", "--strict")
+    listing = result(process)
+    assert [tool["name"] for tool in listing["tools"]] == ["add", "countdown", "greet", "refuse"]
+    assert "Warning: tool" not in process.stderr
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("sse", "legacy")])

@@ -59,10 +59,10 @@ class Session:
 def converse(node: Toolchain, home: Path, transport: str, era: str, target: str) -> Mapping[str, Any]:
     """Run the client once: list everything, make all CALLS."""
     calls = [{"name": name, "arguments": arguments} for name, arguments in CALLS.values()]
-    asked = ["--transport", transport, "--era", era, "--target", target, "--calls", json.dumps(calls)]
-    done = run([node.node, HERE / "client.mjs", *asked], node.environment(home), 120, home)
-    assert done.returncode == 0, done.stderr
-    return decoded(done.stdout)
+    options = ["--transport", transport, "--era", era, "--target", target, "--calls", json.dumps(calls)]
+    process = run([node.node, HERE / "client.mjs", *options], node.environment(home), 120, home)
+    assert process.returncode == 0, process.stderr
+    return decoded(process.stdout)
 
 
 @pytest.fixture(
@@ -132,14 +132,14 @@ def test_progress_is_reported_step_by_step_and_only_to_its_call(session: Session
 
 
 def test_failures_of_tools_and_bad_arguments_are_results_that_say_so(session: Session) -> None:
-    for call, said in (
+    for call, message in (
         ("a refusal", "I refuse: not today"),
         ("a wrong type", "$.a"),
         ("a missing argument", "$.a"),
     ):
         result = session.result(call)
         assert result["isError"] is True
-        assert said in text(result)
+        assert message in text(result)
         assert "structuredContent" not in result
 
 

@@ -139,8 +139,8 @@ async def test_uv_starts_a_bundle_by_its_command(
     command = manifest(wheel_bundle)["server"]["mcp_config"]
     assert command["command"] == "uv"
     args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
-    given = {"PREFIX": "my", "SHELF_KEY": KEY}
-    env = {name: given[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
+    values = {"PREFIX": "my", "SHELF_KEY": KEY}
+    env = {name: values[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
     surroundings = environment(**env, **pip_for_uv(), VIRTUAL_ENV="")
     result = synced(uv, folder, surroundings)
     if result.returncode and offline(result.stderr):
@@ -155,9 +155,9 @@ def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) 
     result = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET)
     with ZipFile(project_folder / "b.mcpb") as archive:
         document = tomllib.loads(archive.read("pyproject.toml").decode())
-    bridge, *others = document["project"]["dependencies"]
+    bridge, *requirements = document["project"]["dependencies"]
     assert bridge.startswith(f"mcp-tool-bridge>={__version__},<")
-    assert others == ["idna", "six>=1.16"]
+    assert requirements == ["idna", "six>=1.16"]
     assert "requirements.txt: '-r more.txt' is left out, as it is not portable" in result.err
 
 

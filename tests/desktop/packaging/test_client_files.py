@@ -68,15 +68,15 @@ def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, mo
 
 
 def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
-    there = project_folder / ".mcp.json"
-    there.write_text('{"mcpServers": {"mine": {}}}')
+    file = project_folder / ".mcp.json"
+    file.write_text('{"mcpServers": {"mine": {}}}')
     result = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
     assert result.code == 2
     assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in result.err
-    assert there.read_text() == '{"mcpServers": {"mine": {}}}'
-    there.write_text("")
+    assert file.read_text() == '{"mcpServers": {"mine": {}}}'
+    file.write_text("")
     assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
-    assert "my-shelf" in there.read_text().lower()
+    assert "my-shelf" in file.read_text().lower()
 
 
 def test_an_unknown_client_is_reported_with_the_known_ones(project_folder: Path) -> None:

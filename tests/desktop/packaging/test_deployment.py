@@ -140,8 +140,8 @@ def test_servers_behind_the_proxy_are_restarted_without_a_lost_call(tmp_path: Pa
 
             calling = [pool.submit(call_all_the_time, number) for number in range(len(counts))]
             for server in servers[:-1]:
-                seen = list(counts)
-                while not all(now > then for now, then in zip(counts, seen, strict=True)):
+                earlier_counts = list(counts)
+                while not all(count > then for count, then in zip(counts, earlier_counts, strict=True)):
                     assert not any(item.done() for item in calling), [item.result(0) for item in calling if item.done()]
                 assert server.stop() == 0
             assert not any(item.done() for item in calling)

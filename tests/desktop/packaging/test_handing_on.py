@@ -137,9 +137,9 @@ def test_requirements_are_exported_whole_and_without_passwords(project_folder: P
     (project_folder / "requirements.txt").write_text("\n".join(lines))
     result = inside(project_folder, "export", "dockerfile", "--from-index", "--needs", "mcp-tool-bridge[amplifier]")
     (install,) = (json.loads(line[4:]) for line in result.out.splitlines() if line.startswith("RUN ["))
-    bridge, *others = install[install.index("--disable-pip-version-check") + 1 :]
+    bridge, *requirements = install[install.index("--disable-pip-version-check") + 1 :]
     assert bridge.startswith(f"mcp-tool-bridge[amplifier,utcp]>={__version__},<")
-    assert others == [lines[0], lines[1], lines[6]]
+    assert requirements == [lines[0], lines[1], lines[6]]
     assert "https://***@example.com/simple' is left out, as it is not portable" in result.err
     assert "a-pass" not in result.out + result.err
     assert "a-token" not in result.out + result.err

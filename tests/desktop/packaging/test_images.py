@@ -19,12 +19,14 @@ KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENT
 def lines(text: str) -> list[tuple[str, str]]:
     """Return the instructions of a Dockerfile with their arguments."""
     result = [line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
-    return [(word, rest) for word, rest in result]
+    return [(word, arguments) for word, arguments in result]
 
 
 def words(text: str, instruction: str) -> list[list[str]]:
     """Return the words of all instructions of a kind in the list form."""
-    return [json.loads(rest) for word, rest in lines(text) if word == instruction and rest.startswith("[")]
+    return [
+        json.loads(arguments) for word, arguments in lines(text) if word == instruction and arguments.startswith("[")
+    ]
 
 
 def followed(command: list[str]) -> None:
@@ -79,10 +81,10 @@ async def test_the_steps_of_a_dockerfile_give_a_working_server(
     (image / "tmp").mkdir(parents=True)
     python = fresh_venv(tmp_path / "venv")
     for *names, target in words(text, "COPY"):
-        there = image / (target.lstrip("/") if target.startswith("/") else Path("app", target))
-        there.mkdir(parents=True, exist_ok=True) if target.endswith("/") else None
+        destination = image / (target.lstrip("/") if target.startswith("/") else Path("app", target))
+        destination.mkdir(parents=True, exist_ok=True) if target.endswith("/") else None
         for name in names:
-            shutil.copy(project_folder / name, there)
+            shutil.copy(project_folder / name, destination)
     (install,) = words(text, "RUN")
     followed([str(python), *(word.replace("/tmp/", f"{image}/tmp/") for word in install[1:])])
     ((program, *args),) = words(text, "ENTRYPOINT")
@@ -111,11 +113,11 @@ def test_over_http_the_token_is_that_of_the_settings(project_folder: Path) -> No
 def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Path) -> None:
     text = exported(project_folder, "--http")
     ((_, *args),) = words(text, "ENTRYPOINT")
-    (health,) = (json.loads(rest.removeprefix("CMD ")) for word, rest in lines(text) if word == "HEALTHCHECK")
-    here = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "0.0.0.0:0") for word in args]
+    (health,) = (json.loads(arguments.removeprefix("CMD ")) for word, arguments in lines(text) if word == "HEALTHCHECK")
+    command = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "0.0.0.0:0") for word in args]
     env = environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
     server = subprocess.Popen(
-        [os.sys.executable, "-m", "mcp_bridge", *here],
+        [os.sys.executable, "-m", "mcp_bridge", *command],
         env=env,
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,

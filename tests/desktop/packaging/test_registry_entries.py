@@ -40,9 +40,9 @@ BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/somebody/mcp
 )
 def test_the_registrys_schema_accepts_it(project_folder: Path, args: tuple[str, ...]) -> None:
     (project_folder / "b.mcpb").write_bytes(b"any")
-    made = entry(project_folder, *args)
-    assert made["$schema"] == SCHEMA["$id"]
-    jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(made)
+    data = entry(project_folder, *args)
+    assert data["$schema"] == SCHEMA["$id"]
+    jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(data)
 
 
 def test_a_registry_entry_starts_the_distribution_of_the_bridge(project_folder: Path) -> None:

@@ -91,9 +91,9 @@ async def test_every_form_of_the_decorator_makes_a_tool(mode: str) -> None:
     def with_a_schema(whatever: Any) -> int:
         return int(whatever["n"]) + 1
 
-    made = [bare, called, with_a_name, one_dict, one_typed_dict, with_a_schema]
+    functions = [bare, called, with_a_name, one_dict, one_typed_dict, with_a_schema]
     names = ["bare", "called", "renamed", "seed", "typed_dict", "with_a_schema"]
-    async with connect(registry_of(*map(entry_from, made)), mode=mode) as client:
+    async with connect(registry_of(*map(entry_from, functions)), mode=mode) as client:
         assert [tool["name"] for tool in await listed(client)] == names
         for name in names:
             assert words(await call(client, name, n=41)) == "42", name
@@ -217,10 +217,10 @@ class Counter:
 
 async def test_methods_and_objects_become_tools_and_stay_callable() -> None:
     counter = Counter()
-    made: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
-    assert made[0](1) == 1
-    assert made[0].__doc__ == "Adds a number."
-    async with connect(registry_of(*map(entry_from, made))) as client:
+    functions: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
+    assert functions[0](1) == 1
+    assert functions[0].__doc__ == "Adds a number."
+    async with connect(registry_of(*map(entry_from, functions))) as client:
         answers = [words(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
     assert answers == ["3", "5", "0", "1"]
 
@@ -267,11 +267,11 @@ async def test_title_icons_and_meta_are_copied(mode: str) -> None:
     icons.clear()
     meta.clear()
     async with connect(registry_of(entry_from(shown)), mode=mode) as client:
-        [made] = await listed(client)
-    assert (made["title"], made["description"]) == ("A title", "Mine.")
-    assert made["annotations"] == {"readOnlyHint": True}
-    assert made["icons"] == [{"src": "https://a/i.png"}]
-    assert made["_meta"] == {"a/b": 1, "mcp-bridge/tags": ["x"]}
+        [definition] = await listed(client)
+    assert (definition["title"], definition["description"]) == ("A title", "Mine.")
+    assert definition["annotations"] == {"readOnlyHint": True}
+    assert definition["icons"] == [{"src": "https://a/i.png"}]
+    assert definition["_meta"] == {"a/b": 1, "mcp-bridge/tags": ["x"]}
 
 
 # Schemas

@@ -34,7 +34,7 @@ def text_of(result: Any) -> str:
 @pytest.mark.filterwarnings("ignore:The logging capability")
 async def test_each_level_of_the_log_has_its_method() -> None:
     registry = ToolRegistry()
-    heard: list[tuple[str, Any]] = []
+    entries: list[tuple[str, Any]] = []
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> None:
@@ -44,12 +44,12 @@ async def test_each_level_of_the_log_has_its_method() -> None:
         await ctx.error("failed")
 
     async def record(params: Any) -> None:
-        heard.append((params.level, params.data))
+        entries.append((params.level, params.data))
 
     async with connect(registry, mode="legacy", logging_callback=record) as client:
         await client.set_logging_level("debug")
         await client.call_tool("work", {})
-    assert heard == [
+    assert entries == [
         ("debug", "starting"),
         ("info", {"message": "starting", "data": {"step": 1}}),
         ("warning", "slow"),
@@ -59,18 +59,18 @@ async def test_each_level_of_the_log_has_its_method() -> None:
 
 async def test_report_progress_is_another_name_of_progress() -> None:
     registry = ToolRegistry()
-    heard: list[Any] = []
+    reports: list[Any] = []
 
     @tool(registry=registry)
     async def work(ctx: CallContext) -> None:
         await ctx.report_progress(1, 2, "halfway")
 
     async def record(*report: Any) -> None:
-        heard.append(report)
+        reports.append(report)
 
     async with connect(registry) as client:
         await client.call_tool("work", {}, progress_callback=record)
-    assert heard == [(1, 2, "halfway")]
+    assert reports == [(1, 2, "halfway")]
 
 
 @ERAS
@@ -200,12 +200,12 @@ async def test_large_results_do_not_evict_the_state_of_sessions() -> None:
 
 
 async def test_clients_without_a_handshake_choose_their_session_by_name() -> None:
-    named = {"mcp-bridge/session": "mine"}
+    first_meta = {"mcp-bridge/session": "mine"}
     async with two_clients(make_counter(), "2026-07-28") as (first, second):
-        assert text_of(await first.call_tool("count", {}, meta=named)) == "1"
-        assert text_of(await second.call_tool("count", {}, meta=named)) == "2"
-        other = {"mcp-bridge/session": "mine/n"}
-        assert text_of(await first.call_tool("count", {}, meta=other)) == "1"
+        assert text_of(await first.call_tool("count", {}, meta=first_meta)) == "1"
+        assert text_of(await second.call_tool("count", {}, meta=first_meta)) == "2"
+        second_meta = {"mcp-bridge/session": "mine/n"}
+        assert text_of(await first.call_tool("count", {}, meta=second_meta)) == "1"
 
 
 async def test_nested_calls_share_the_state_of_a_call_without_a_session() -> None:

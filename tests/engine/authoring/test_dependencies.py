@@ -157,7 +157,7 @@ async def test_resources_prompts_and_tools_with_their_own_schema_have_dependenci
         assert (await client.read_resource("numbers://4")).contents[0].text == "number 4"
         listing = await client.get_prompt("ask", {"topic": "weather"})
         assert listing.messages[0].content.text == "weather after number "
-        assert [one.name for one in (await client.list_prompts()).prompts[0].arguments] == ["topic"]
+        assert [argument.name for argument in (await client.list_prompts()).prompts[0].arguments] == ["topic"]
         assert (await client.call_tool("own", {"number": "7"})).content[0].text == "number 7{}"
 
 

@@ -97,15 +97,15 @@ def test_every_form_of_the_decorator_makes_a_prompt() -> None:
         """Not this."""
         return "ok"
 
-    made = [entry_of(function) for function in (bare, called, with_a_name, with_a_description)]
-    assert [(entry.name, entry.description) for entry in made] == [
+    entries = [entry_of(function) for function in (bare, called, with_a_name, with_a_description)]
+    assert [(entry.name, entry.description) for entry in entries] == [
         ("bare", "Greets."),
         ("called", "Greets."),
         ("renamed", "Greets."),
         ("described", "Mine."),
     ]
-    assert [entry.handler({}) for entry in made] == ["ok"] * 4
-    assert [entry.handler(None) for entry in made] == ["ok"] * 4
+    assert [entry.handler({}) for entry in entries] == ["ok"] * 4
+    assert [entry.handler(None) for entry in entries] == ["ok"] * 4
 
 
 def test_title_icons_and_meta_are_copied() -> None:

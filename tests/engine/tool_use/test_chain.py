@@ -28,12 +28,12 @@ def registry():
     def fail(data):
         raise RuntimeError("boom")
 
-    made = ToolRegistry()
-    made.register(ToolEntry("echo", "", lambda data: data))
-    made.register(ToolEntry("add", "", add))
-    made.register(ToolEntry("fail", "", fail))
-    made.register(ToolEntry("half", "", lambda data: {"half": 1}, output_schema=STRINGS))
-    return made
+    tools = ToolRegistry()
+    tools.register(ToolEntry("echo", "", lambda data: data))
+    tools.register(ToolEntry("add", "", add))
+    tools.register(ToolEntry("fail", "", fail))
+    tools.register(ToolEntry("half", "", lambda data: {"half": 1}, output_schema=STRINGS))
+    return tools
 
 
 def chain_of(registry, *steps):
@@ -374,9 +374,9 @@ def async_registry():
         await anyio.lowlevel.checkpoint()
         return data["a"] + data["b"]
 
-    made = ToolRegistry()
-    made.register(ToolEntry("add", "", add))
-    return made
+    tools = ToolRegistry()
+    tools.register(ToolEntry("add", "", add))
+    return tools
 
 
 def sum_twice(registry):

@@ -311,8 +311,8 @@ async def test_invalid_arguments_and_unknown_tools_are_not_attempted_again(regis
         result = await run(chain_of(registry, step).as_tool("chain", input_schema={}))
         assert result.code == "invalid_arguments"
         assert not chain_of(registry, step).execute().success
-        gone = ChainStep("gone", attempts=5, backoff=1000)
-        assert not chain_of(registry, gone).execute(validate_tools=False).success
+        unknown = ChainStep("gone", attempts=5, backoff=1000)
+        assert not chain_of(registry, unknown).execute(validate_tools=False).success
 
 
 @BOTH_LOOPS

@@ -17,10 +17,10 @@ def test_the_decorated_function_carries_its_entry():
     def double(data):
         return data["n"] * 2
 
-    made = double.tool_entry
-    assert isinstance(made, ToolEntry)
-    assert (made.name, made.description, made.tags) == ("double", "Doubles n.", ["math"])
-    assert (made.input_schema, made.output_schema) == (NUMBER, {"type": "integer"})
+    entry = double.tool_entry
+    assert isinstance(entry, ToolEntry)
+    assert (entry.name, entry.description, entry.tags) == ("double", "Doubles n.", ["math"])
+    assert (entry.input_schema, entry.output_schema) == (NUMBER, {"type": "integer"})
 
 
 def test_every_argument_may_be_positional():

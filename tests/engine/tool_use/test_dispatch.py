@@ -24,14 +24,14 @@ def entry(handler, name="t", **fields):
 
 def registry_of(*entries):
     registry = ToolRegistry()
-    for one in entries:
-        registry.register(one)
+    for item in entries:
+        registry.register(item)
     return registry
 
 
-async def dispatch(one, arguments=None, ctx=None):
-    call = ToolCall(id="7", name=one.name, arguments={} if arguments is None else arguments)
-    return await registry_of(one).dispatch(call, RunningCall() if ctx is None else ctx)
+async def dispatch(item, arguments=None, ctx=None):
+    call = ToolCall(id="7", name=item.name, arguments={} if arguments is None else arguments)
+    return await registry_of(item).dispatch(call, RunningCall() if ctx is None else ctx)
 
 
 async def reading(data):

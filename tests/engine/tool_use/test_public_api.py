@@ -94,20 +94,22 @@ def test_the_decorator_has_the_parameters_of_the_specification_first():
     assert [name for name, _, _ in parameters[:6]] == [
         *("name", "description", "input_schema", "output_schema", "tags", "registry")
     ]
-    assert {kind for _, kind, _ in parameters[:6]} == {POSITIONAL}
+    assert {parameter_kind for _, parameter_kind, _ in parameters[:6]} == {POSITIONAL}
     assert [default for _, _, default in parameters[1:6]] == ["", None, None, None, None]
-    assert all(kind is KEYWORD and default is not NONE for _, kind, default in parameters[6:])
+    assert all(parameter_kind is KEYWORD and default is not NONE for _, parameter_kind, default in parameters[6:])
 
 
 def test_a_registry_is_created_without_arguments():
-    assert all(default is not NONE and kind is KEYWORD for _, kind, default in shape(api.ToolRegistry))
+    assert all(
+        default is not NONE and parameter_kind is KEYWORD for _, parameter_kind, default in shape(api.ToolRegistry)
+    )
     assert len(api.ToolRegistry()) == 0
 
 
 def test_a_chain_needs_a_registry_alone():
-    first, *others = shape(api.ToolChain)
+    first, *parameters = shape(api.ToolChain)
     assert first == ("registry", POSITIONAL, NONE)
-    assert all(kind is KEYWORD and default is not NONE for _, kind, default in others)
+    assert all(parameter_kind is KEYWORD and default is not NONE for _, parameter_kind, default in parameters)
 
 
 def test_only_the_async_doors_are_coroutine_functions():

@@ -18,8 +18,8 @@ def entry(name="a", handler=lambda data: data, **fields):
 
 def registry_of(*entries):
     registry = ToolRegistry()
-    for one in entries:
-        registry.register(one)
+    for item in entries:
+        registry.register(item)
     return registry
 
 
@@ -37,8 +37,8 @@ def recording():
 
 
 def test_an_entry_as_a_dictionary_leaves_out_the_handler():
-    one = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
-    assert one.to_dict() == {
+    item = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
+    assert item.to_dict() == {
         "name": "a",
         "description": "Does a.",
         "input_schema": {"type": "object"},
@@ -48,8 +48,8 @@ def test_an_entry_as_a_dictionary_leaves_out_the_handler():
 
 
 def test_an_entry_becomes_a_definition_of_the_tool_use_module():
-    one = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
-    assert one.to_tool_definition() == ToolDefinition(
+    item = ToolEntry("a", "Does a.", print, {"type": "object"}, {"type": "string"}, ["x"])
+    assert item.to_tool_definition() == ToolDefinition(
         "a", "Does a.", "tool_use", {"type": "object"}, {"type": "string"}, ["x"]
     )
 
@@ -60,12 +60,12 @@ def test_the_module_of_a_definition_can_be_named():
 
 
 def test_a_definition_shares_the_schemas_and_copies_the_tags():
-    one = entry(input_schema={"type": "object"}, output_schema={"type": "string"}, tags=["x"])
-    definition = one.to_tool_definition()
-    assert definition.input_schema is one.input_schema
-    assert definition.output_schema is one.output_schema
+    item = entry(input_schema={"type": "object"}, output_schema={"type": "string"}, tags=["x"])
+    definition = item.to_tool_definition()
+    assert definition.input_schema is item.input_schema
+    assert definition.output_schema is item.output_schema
     definition.tags.append("y")
-    assert one.tags == ["x"]
+    assert item.tags == ["x"]
 
 
 # Registering and finding
@@ -80,9 +80,9 @@ def test_a_new_registry_is_empty():
 
 
 def test_a_registered_entry_is_found_by_its_exact_name():
-    registry, one = ToolRegistry(), entry("a")
-    assert registry.register(one) is None
-    assert registry.get("a") is one
+    registry, item = ToolRegistry(), entry("a")
+    assert registry.register(item) is None
+    assert registry.get("a") is item
     assert registry.get("A") is None
     assert registry.get("missing") is None
 
@@ -126,14 +126,14 @@ def test_registries_do_not_share_their_tools():
 def test_listings_are_sorted_by_name():
     registry = registry_of(entry("c"), entry("a"), entry("B"), entry("b"))
     assert registry.list_names() == ["B", "a", "b", "c"]
-    assert [one.name for one in registry.list()] == ["B", "a", "b", "c"]
+    assert [item.name for item in registry.list()] == ["B", "a", "b", "c"]
 
 
 def test_a_listing_holds_the_entries_and_changing_it_does_not_change_the_registry():
-    one = entry("a")
-    registry = registry_of(one)
+    item = entry("a")
+    registry = registry_of(item)
     listing, names = registry.list(), registry.list_names()
-    assert listing[0] is one
+    assert listing[0] is item
     assert isinstance(listing, list)
     assert isinstance(names, list)
     listing.clear()
@@ -168,9 +168,9 @@ def shop():
     )
 
 
-def names(found):
-    assert isinstance(found, list)
-    return [one.name for one in found]
+def names(entries):
+    assert isinstance(entries, list)
+    return [item.name for item in entries]
 
 
 def test_a_search_without_filters_finds_everything_sorted(shop):
@@ -404,12 +404,12 @@ async def test_a_handler_that_cannot_take_the_argument_is_a_failure(invoke_tool)
     assert result.message.startswith("Tool 'x' raised an exception: ")
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_an_exit_or_interrupt_in_a_handler_propagates(kind):
+@pytest.mark.parametrize("error_type", [SystemExit, KeyboardInterrupt])
+def test_an_exit_or_interrupt_in_a_handler_propagates(error_type):
     def leave(data):
-        raise kind("bye")
+        raise error_type("bye")
 
-    with pytest.raises(kind, match="bye"):
+    with pytest.raises(error_type, match="bye"):
         registry_of(entry("x", leave)).invoke("x", {})
 
 
@@ -430,8 +430,8 @@ async def test_good_output_is_a_success(invoke_tool):
 
 
 async def test_without_validation_neither_input_nor_output_is_checked(invoke_tool):
-    one = entry("s", lambda data: "not a number", input_schema=NUMBER, output_schema=NUMBER)
-    result = await invoke_tool(registry_of(one), "s", "bad", validate=False)
+    item = entry("s", lambda data: "not a number", input_schema=NUMBER, output_schema=NUMBER)
+    result = await invoke_tool(registry_of(item), "s", "bad", validate=False)
     assert result.status is ResultStatus.SUCCESS
     assert result.data == "not a number"
 
@@ -456,8 +456,8 @@ async def test_data_that_is_not_json_reaches_an_open_tool(invoke_tool):
 
 async def test_keys_that_are_not_text_do_not_make_a_call_raise(invoke_tool):
     for schema in ({"type": "object"}, {"type": "object", "additionalProperties": False}, NUMBER):
-        one = entry("a", lambda data: {5: 1, None: 2}, input_schema=schema, output_schema=schema)
-        assert isinstance(await invoke_tool(registry_of(one), "a", {5: 1, "b": 2}), Result)
+        item = entry("a", lambda data: {5: 1, None: 2}, input_schema=schema, output_schema=schema)
+        assert isinstance(await invoke_tool(registry_of(item), "a", {5: 1, "b": 2}), Result)
 
 
 async def test_a_failed_call_leaves_the_tool_usable(invoke_tool):

@@ -16,8 +16,8 @@ def registry_of(handler) -> ToolRegistry:
 
 
 def test_a_result_that_the_handler_returns_is_the_result_of_invoke() -> None:
-    own = Result(ResultStatus.SKIPPED, message="not today")
-    assert registry_of(lambda data: own).invoke("a", {}) is own
+    result = Result(ResultStatus.SKIPPED, message="not today")
+    assert registry_of(lambda data: result).invoke("a", {}) is result
 
 
 def test_a_handlers_failed_tool_result_is_a_failure_with_its_text() -> None:

@@ -205,7 +205,7 @@ def test_an_unknown_type_name_leaves_the_other_keywords_in_force():
 
 
 @pytest.mark.parametrize(
-    ("data", "rest"),
+    ("data", "schema"),
     [
         (5, {"type": "string", "enum": ["a"], "const": "a"}),
         ("x", {"type": "integer", "minLength": 4, "pattern": "^y"}),
@@ -213,8 +213,8 @@ def test_an_unknown_type_name_leaves_the_other_keywords_in_force():
         ([1], {"type": "object", "items": {"type": "string"}, "minItems": 3, "anyOf": [{"type": "string"}]}),
     ],
 )
-def test_a_type_error_is_the_only_error_of_its_node(data, rest):
-    assert errors_of(data, rest) == [f"$: expected type {rest['type']}, got {type(data).__name__}"]
+def test_a_type_error_is_the_only_error_of_its_node(data, schema):
+    assert errors_of(data, schema) == [f"$: expected type {schema['type']}, got {type(data).__name__}"]
 
 
 def test_a_type_error_at_one_node_does_not_stop_the_others():
@@ -463,8 +463,8 @@ def test_missing_and_invalid_arguments_are_reported_together():
     errors = errors_of({"a": "xy"}, schema)
     assert errors[:1] == ["$.b: required field missing"]
     assert "$.a: string length 2 > maxLength 1" in errors
-    [other] = [line for line in errors if line not in {errors[0], "$.a: string length 2 > maxLength 1"}]
-    assert other.startswith("$.a: ")
+    [problem] = [line for line in errors if line not in {errors[0], "$.a: string length 2 > maxLength 1"}]
+    assert problem.startswith("$.a: ")
 
 
 def test_an_enum_error_does_not_hide_a_pattern_error():

@@ -138,8 +138,8 @@ async def test_clients_get_the_results_of_tools_in_every_form(tmp_path: Path) ->
         assert server.problems == []
         for name, (is_error, texts, structured) in SEEN.items():
             result = await client.call_tool(name, {})
-            found = [getattr(block, "text", None) or getattr(block, "mime_type", None) for block in result.content]
-            assert (name, bool(result.is_error), found) == (name, is_error, texts)
+            contents = [getattr(block, "text", None) or getattr(block, "mime_type", None) for block in result.content]
+            assert (name, bool(result.is_error), contents) == (name, is_error, texts)
             assert (name, result.structured_content) == (name, structured)
 
 
@@ -311,8 +311,8 @@ def test_a_result_that_comes_back_whole_keeps_what_is_unchanged() -> None:
 
 def test_a_hook_may_return_a_single_block_in_either_form() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}}
-    for given in (image, [image], {"type": "image", "data": "R0lG", "mimeType": "image/gif"}):
-        assert apply_hook({"success": True, "content": given}).content == [Image(b"GIF", "image/gif")]
+    for content in (image, [image], {"type": "image", "data": "R0lG", "mimeType": "image/gif"}):
+        assert apply_hook({"success": True, "content": content}).content == [Image(b"GIF", "image/gif")]
 
 
 def test_content_is_dropped_when_the_output_changes_because_it_may_repeat_what_a_hook_has_redacted() -> None:

@@ -90,8 +90,10 @@ async def test_an_unknown_choice_denies(answer: Any) -> None:
 async def test_the_approval_system_gets_the_terms_of_the_question() -> None:
     coordinator = TestCoordinator()
     await coordinator.process_hook_result(ASK, "tool:pre")
-    own = HookResult(action="ask_user", approval_options=["Yes", "No"], approval_timeout=9, approval_default="allow")
-    await coordinator.process_hook_result(own, "tool:pre")
+    decision = HookResult(
+        action="ask_user", approval_options=["Yes", "No"], approval_timeout=9, approval_default="allow"
+    )
+    await coordinator.process_hook_result(decision, "tool:pre")
     assert coordinator.approvals.asked == [
         {"prompt": "Write?", "options": ["Allow", "Deny"], "timeout": 300.0, "default": "deny"},
         {"prompt": "Allow this?", "options": ["Yes", "No"], "timeout": 9.0, "default": "allow"},

@@ -189,12 +189,12 @@ async def test_an_idle_session_ends_and_its_client_gets_a_new_one(tmp_path: Path
 
 async def test_the_session_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
     noting = Noting(tmp_path, limit=2)
-    async with connect_two(noting, "2026-07-28") as (one, _):
+    async with connect_two(noting, "2026-07-28") as (first, _):
         for name in ("a", "b", "a", "c"):
-            await call_note(one, name, meta={"mcp-bridge/session": name})
+            await call_note(first, name, meta={"mcp-bridge/session": name})
         await noting.until_ended(1)
-        assert await call_note(one, "again", meta={"mcp-bridge/session": "a"}) == ["a", "a", "again"]
-        assert await call_note(one, "again", meta={"mcp-bridge/session": "b"}) == ["again"]
+        assert await call_note(first, "again", meta={"mcp-bridge/session": "a"}) == ["a", "a", "again"]
+        assert await call_note(first, "again", meta={"mcp-bridge/session": "b"}) == ["again"]
 
 
 WAITS = """
@@ -242,7 +242,7 @@ async def mount(coordinator, config):
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "problem"),
+    ("section", "code", "problem"),
     [
         ("tools", "tool_unavailable", "The tool mounted as 'mine' is not mounted in this session."),
         ("hooks", "denied", "Tool 'mine' was denied: the hooks of 'breaks' are not in place"),
@@ -250,9 +250,9 @@ async def mount(coordinator, config):
 )
 @BOTH_HOSTS
 async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_only(
-    tmp_path: Path, kind: str, code: str, problem: str
+    tmp_path: Path, section: str, code: str, problem: str
 ) -> None:
-    server = Served(tmp_path, {"breaks": BREAKS}, **{kind: ["breaks"]})
+    server = Served(tmp_path, {"breaks": BREAKS}, **{section: ["breaks"]})
     async with connect_two(server, "legacy") as (first, second):
         assert not (await first.call_tool("mine", {})).is_error
         failure = await second.call_tool("mine", {})

@@ -46,8 +46,8 @@ def name(example: Example) -> str:
 
 
 def test_all_examples_of_the_document_are_tested() -> None:
-    found = {document: Counter(example.language for example in examples(document)) for document in DOCUMENTS}
-    assert found == {
+    languages = {document: Counter(example.language for example in examples(document)) for document in DOCUMENTS}
+    assert languages == {
         TOOL: {"python": 10, "toml": 1, "yaml": 1, "bash": 1},
         MODULES: {"python": 55, "toml": 5, "yaml": 5, "bash": 6},
         SUMMARY: {"python": 3},

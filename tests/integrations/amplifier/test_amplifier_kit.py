@@ -52,8 +52,8 @@ async def test_a_mock_tool_takes_the_arguments_of_the_documents_and_of_the_packa
     theirs, packages = MockTool(name="a", description="A", return_value={"n": 1}), MockTool("a", {"n": 1})
     for tool in (theirs, packages):
         assert (tool.call_count, tool.last_input) == (0, None)
-        result = await tool.execute(given := {"path": ["x"]})
-        given["path"].append("changed later")
+        result = await tool.execute(arguments := {"path": ["x"]})
+        arguments["path"].append("changed later")
         assert (result.success, result.output) == (True, {"n": 1})
         assert (tool.call_count, tool.last_input, tool.inputs) == (1, {"path": ["x"]}, [{"path": ["x"]}])
         assert tool.execute.call_count == 1
@@ -96,18 +96,18 @@ async def test_a_provider_returns_its_responses_in_turn() -> None:
     call = ours.ChatResponse(content=[], tool_calls=[ours.ToolCall(id="1", name="read")])
     provider = MockProvider(["one", call])
     request = ours.ChatRequest(messages=[])
-    found = [await provider.complete(request, temperature=0) for _ in range(3)]
-    assert found[0].content[0].text == "one"  # type: ignore[union-attr]
-    assert found[0].usage is not None
-    assert found[1] is found[2] is call
-    assert [provider.parse_tool_calls(each) for each in found[:2]] == [[], call.tool_calls]
+    responses = [await provider.complete(request, temperature=0) for _ in range(3)]
+    assert responses[0].content[0].text == "one"  # type: ignore[union-attr]
+    assert responses[0].usage is not None
+    assert responses[1] is responses[2] is call
+    assert [provider.parse_tool_calls(response) for response in responses[:2]] == [[], call.tool_calls]
     assert (provider.call_count, len(await provider.list_models()), provider.get_info().id) == (3, 1, "mock")
 
 
 async def test_a_context_never_shares_its_list() -> None:
-    context = MockContextManager(given := [{"role": "user", "content": "hi"}])
-    for found in (await context.get_messages(), await context.get_messages_for_request(), given):
-        found.clear()
+    context = MockContextManager(history := [{"role": "user", "content": "hi"}])
+    for messages in (await context.get_messages(), await context.get_messages_for_request(), history):
+        messages.clear()
     assert len(context.messages) == 1
     await context.set_messages([])
     await context.add_message({"role": "user", "content": "again"})

@@ -23,7 +23,7 @@ def test_an_orchestrator_by_name_has_keys_for_its_source_and_its_config() -> Non
         "orchestrator": {"config": {"a": 1}},
         "context": {"config": {"b": 2}},
     }
-    whole = {
+    full_plan = {
         "session": {
             "orchestrator": {"module": "loop-x", "source": "./loop", "config": {"a": 1}},
             "context": {"module": "context-x", "config": {"b": 2}},
@@ -32,10 +32,10 @@ def test_an_orchestrator_by_name_has_keys_for_its_source_and_its_config() -> Non
     mixed_plan = {**beside, "session": {**beside["session"], "orchestrator": {"module": "loop-x"}}}
     assert (
         read_plan(beside)[0].list_modules()
-        == read_plan(whole)[0].list_modules()
+        == read_plan(full_plan)[0].list_modules()
         == read_plan(mixed_plan)[0].list_modules()
     )
-    for plan in (beside, whole, mixed_plan):
+    for plan in (beside, full_plan, mixed_plan):
         assert read_plan(plan)[1] == []
 
 

@@ -48,9 +48,9 @@ class Resolver:
     def __init__(self, source: Any) -> None:
         self.source, self.asked = source, ()
 
-    def answer(self, *asked: Any) -> Any:
+    def answer(self, *arguments: Any) -> Any:
         """The source, or the error."""
-        self.asked = asked
+        self.asked = arguments
         if isinstance(self.source, BaseException):
             raise self.source
         return self.source
@@ -130,13 +130,18 @@ def loading(resolver: Any) -> ModuleLoader:
 
 
 @pytest.mark.parametrize(
-    ("kind", "source"),
-    [*((kind, Source) for kind in RESOLVERS), (OfDocument, Later), (Async, Later), (OfDocument, Text)],
+    ("resolver_type", "source"),
+    [
+        *((resolver_type, Source) for resolver_type in RESOLVERS),
+        (OfDocument, Later),
+        (Async, Later),
+        (OfDocument, Text),
+    ],
 )
 async def test_every_form_of_resolver_and_source_works(
-    kind: type[Resolver], source: type[Source], module: Path
+    resolver_type: type[Resolver], source: type[Source], module: Path
 ) -> None:
-    resolver = kind(source(module / "resolved_module.py"))
+    resolver = resolver_type(source(module / "resolved_module.py"))
     assert await loading(resolver).load("mine", {"a": 1}, "hint") == {"a": 1}
     assert resolver.asked == ("mine", "hint")
 
@@ -166,16 +171,16 @@ TheirNotFound.__name__ = "ModuleNotFoundError"
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"),
+    ("error", "resolver_type"),
     [
         (ModuleNotFoundError("gone"), OfDocument),
         (__builtins__["ModuleNotFoundError"]("gone"), Awaited),
         (TheirNotFound("gone"), Async),
     ],
 )
-async def test_a_not_found_error_of_any_package_is_recognized(error: Exception, kind: type[Resolver]) -> None:
+async def test_a_not_found_error_of_any_package_is_recognized(error: Exception, resolver_type: type[Resolver]) -> None:
     with pytest.raises(ModuleNotFoundError, match="gone"):
-        await loading(kind(error)).load("mine", {}, "hint")
+        await loading(resolver_type(error)).load("mine", {}, "hint")
 
 
 @pytest.mark.parametrize("error", [PermissionError("closed"), SystemExit("closed"), RuntimeError("closed")])

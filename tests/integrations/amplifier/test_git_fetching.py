@@ -78,7 +78,7 @@ class Files(SimpleHTTPRequestHandler):
 def https(folder: Path) -> Iterator[tuple[str, Path]]:
     """Serve a folder over HTTPS; return the host and the self-signed certificate."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
-    made = [
+    command = [
         "openssl",
         "req",
         "-x509",
@@ -91,7 +91,7 @@ def https(folder: Path) -> Iterator[tuple[str, Path]]:
         "2",
     ]
     name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run([*made, *name, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    subprocess.run([*command, *name, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with ThreadingHTTPServer(("localhost", 0), partial(Files, directory=str(folder))) as server:
@@ -203,7 +203,7 @@ def test_the_settings_of_the_user_and_of_the_folder_are_not_read(
     )
     (tmp_path / ".gitconfig").write_text(settings)
     repository.commit({".gitattributes": "*.py filter=trap\n"})
-    repository.git("init", "-q", str(tmp_path / "here"), here=tmp_path)
+    repository.git("init", "-q", str(tmp_path / "here"), folder=tmp_path)
     (tmp_path / "here" / ".git" / "config").write_text(settings)
     monkeypatch.chdir(tmp_path / "here")
     for name, value in {
@@ -299,7 +299,7 @@ def test_an_interrupt_ends_git_too(repository: Repository, tmp_path: Path, monke
 def test_over_https_certificates_are_checked_and_redirections_not_followed(
     repository: Repository, tmp_path: Path
 ) -> None:
-    repository.git("update-server-info", here=repository.bare)
+    repository.git("update-server-info", folder=repository.bare)
     with https(repository.bare.parent) as (host, certificate):
         uri = f"git+https://{host}/{repository.bare.name}@main"
         with pytest.raises(ModuleLoadError, match="certificate"):

@@ -96,8 +96,8 @@ async def test_a_moved_branch_is_followed_only_by_an_update(place: Place, uri: s
     assert await call_tools(place) == ["first"]
     for path in place.kept.iterdir():
         path.rename(place.folder / "away")
-    again = place.locked().locked[0]
-    assert (again.entry, again.previous_commit) == (first, first.commit)
+    lock = place.locked().locked[0]
+    assert (lock.entry, lock.previous_commit) == (first, first.commit)
     module = place.locked(update=True).locked[0]
     assert (module.entry.commit, module.previous_commit) == (second, first.commit)
     assert "second" in (place.files(uri) / "one.py").read_text()
@@ -171,11 +171,11 @@ async def test_a_changed_file_is_not_run_and_locking_fetches_it_again(change: st
 def test_a_rejected_checkout_is_checked_again(place: Place, uri: str) -> None:
     place.locked()
     (place.files(uri) / "more.py").write_text("")
-    asked = resolver.Resolver(place.folder, git=("*",), modules=place.kept)
+    second_resolver = resolver.Resolver(place.folder, git=("*",), modules=place.kept)
     with pytest.raises(ModuleLoadError, match=r"have changed .* run: mcp-bridge module lock FILE$"):
-        asked.resolve("one", uri)
+        second_resolver.resolve("one", uri)
     place.locked()
-    assert asked.resolve("one", uri).resolve() == place.files(uri)
+    assert second_resolver.resolve("one", uri).resolve() == place.files(uri)
 
 
 async def test_compiled_files_in_a_checkout_are_not_run(place: Place, uri: str) -> None:
@@ -265,11 +265,11 @@ def test_a_checkout_that_another_bridge_has_made_meanwhile_is_used(
 ) -> None:
     real = lock_file.move_into_place
 
-    def late(made: Path, to: Path, room: Path) -> None:
-        shutil.copytree(made, to)
+    def late(checkout: Path, to: Path, room: Path) -> None:
+        shutil.copytree(checkout, to)
         raise OSError("Directory not empty")
 
-    def full(made: Path, to: Path, room: Path) -> None:
+    def full(checkout: Path, to: Path, room: Path) -> None:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(lock_file, "move_into_place", full)

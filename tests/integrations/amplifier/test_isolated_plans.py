@@ -41,7 +41,9 @@ def build(folder: Path, **plan: Any) -> Bridge:
     modules = {"tool": TOOL, "hook": HOOK, "both": TOOL + late_hook}
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
-    sections = {kind: [{"module": name, "source": f"{name}.py"} for name in names] for kind, names in plan.items()}
+    sections = {
+        section: [{"module": name, "source": f"{name}.py"} for name in names] for section, names in plan.items()
+    }
     source = {"type": "amplifier", "plan": sections, "isolation": {"workers": 1}}
     return build_from_settings(parse(Document(path=str(folder / "s.json"), data={"sources": [source]}), {}))
 

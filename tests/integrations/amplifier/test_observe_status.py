@@ -85,9 +85,9 @@ async def test_both_resources_are_listed_as_json_and_counts_grow(mode: str, tmp_
     failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
     modules = {"tool": TOOL, "no": failing + "    return t"}
     async with Observed(tmp_path, modules).client(mode=mode) as client:
-        listed = {str(resource.uri): resource for resource in (await client.list_resources()).resources}
-        assert sorted(listed) == [CONTRIBUTIONS, STATUS]
-        assert {resource.mime_type for resource in listed.values()} == {"application/json"}
+        resources = {str(resource.uri): resource for resource in (await client.list_resources()).resources}
+        assert sorted(resources) == [CONTRIBUTIONS, STATUS]
+        assert {resource.mime_type for resource in resources.values()} == {"application/json"}
         for name in ("greet", "greet", "no"):
             await client.call_tool(name, {})
         assert (await read(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
@@ -160,23 +160,26 @@ async def test_two_clients_never_see_each_others_contributions_or_status(mode: s
         for name, client in zip(("one", "two"), clients, strict=True):
             await client.call_tool("note", {"word": f"of {name}"}, **named(mode, name))
             records.append([await read(client, uri, **named(mode, name)) for uri in (STATUS, CONTRIBUTIONS)])
-        (first, given), (second, others) = records
+        (first, record), (second, second_record) = records
         assert first["session"]["id"] != second["session"]["id"]
         assert (first["sessions"]["in_use"], second["sessions"]["in_use"]) == (1, 2)
-        assert given["channels"]["notes"][0]["value"] == ["of one"]
-        assert others["channels"]["notes"][0]["value"] == ["of two"]
+        assert record["channels"]["notes"][0]["value"] == ["of one"]
+        assert second_record["channels"]["notes"][0]["value"] == ["of two"]
         for mine, yours in ((records[0], second), (records[1], first)):
             assert yours["session"]["id"] not in json.dumps(mine)
 
 
 @EVERY_ERA
 async def test_clients_that_share_a_session_read_the_same(mode: str, tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).clients(mode) as (one, other):
-        await one.call_tool("note", {"word": "a"})
-        first, second = await read(one, CONTRIBUTIONS), await read(other, CONTRIBUTIONS)
+    async with Observed(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).clients(mode) as (
+        first_client,
+        second_client,
+    ):
+        await first_client.call_tool("note", {"word": "a"})
+        first, second = await read(first_client, CONTRIBUTIONS), await read(second_client, CONTRIBUTIONS)
         assert first == second
         assert first["channels"]["notes"][0]["value"] == ["a"]
-        assert (await read(other, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
+        assert (await read(second_client, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
 
 
 async def test_a_client_without_a_session_reads_the_number_of_sessions(tmp_path: Path) -> None:

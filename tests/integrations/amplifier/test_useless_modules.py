@@ -196,9 +196,9 @@ def decide(event, data):
 async def mount(coordinator, config):
     coordinator.hooks.register({arguments})
 """
-    other = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
+    module_text = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
     plan = {"tools": ["other"], "hooks": ["never"]}
-    server = Observed(tmp_path, {"never": module, "other": other}, plan=plan)
+    server = Observed(tmp_path, {"never": module, "other": module_text}, plan=plan)
     async with server.client(mode=LEGACY) as client:
         assert (await client.call_tool("other", {})).is_error
         assert problem in server.problems[0]

@@ -83,9 +83,9 @@ def build_bridge(folder: Path, working_dir: str | None = None, **source: Any) ->
     return build_from_settings(load(settings(folder, working_dir, **source), {}))
 
 
-def call(path: Path, cwd: Path, *given: str) -> subprocess.CompletedProcess[str]:
+def call(path: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Call a tool by the command, started in a folder."""
-    command = [sys.executable, "-m", "mcp_bridge", "call", *given, "--file", str(path)]
+    command = [sys.executable, "-m", "mcp_bridge", "call", *arguments, "--file", str(path)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT)
 
 
@@ -98,12 +98,12 @@ async def get_folder(client: Client, **options: Any) -> str:
     return block.text
 
 
-def make_roots_callback(*folders: Path, asked: list[int] | None = None) -> Roots:
+def make_roots_callback(*folders: Path, requests: list[int] | None = None) -> Roots:
     """Return a client's callback with these roots, and count its calls."""
 
     async def list_roots(_: Any) -> types.ListRootsResult:
-        if asked is not None:
-            asked.append(1)
+        if requests is not None:
+            requests.append(1)
         return types.ListRootsResult.model_validate({"roots": [{"uri": folder.as_uri()} for folder in folders]})
 
     return list_roots
@@ -167,7 +167,7 @@ async def test_each_client_works_in_its_first_root_and_is_asked_once(tmp_path: P
     with anyio.fail_after(TIMEOUT):
         async with (
             connect(
-                bridge, mode="legacy", list_roots_callback=make_roots_callback(mine, yours, asked=requests)
+                bridge, mode="legacy", list_roots_callback=make_roots_callback(mine, yours, requests=requests)
             ) as first,
             connect(bridge.registry, mode="legacy", list_roots_callback=make_roots_callback(yours)) as second,
         ):
@@ -221,7 +221,9 @@ async def test_without_a_root_a_client_works_in_the_settings_folder_and_the_log_
 async def test_stateless_clients_are_asked_only_if_they_name_a_session(tmp_path: Path, folder: Path) -> None:
     requests: list[int] = []
     async with connect(
-        build_bridge(folder, "roots"), mode=STATELESS, list_roots_callback=make_roots_callback(tmp_path, asked=requests)
+        build_bridge(folder, "roots"),
+        mode=STATELESS,
+        list_roots_callback=make_roots_callback(tmp_path, requests=requests),
     ) as client:
         assert await get_folder(client) == str(folder)
         assert requests == []
@@ -235,7 +237,7 @@ async def test_clients_that_share_a_session_are_not_asked(tmp_path: Path, folder
     async with connect(
         build_bridge(folder, "roots", sessions="shared"),
         mode="legacy",
-        list_roots_callback=make_roots_callback(tmp_path, asked=requests),
+        list_roots_callback=make_roots_callback(tmp_path, requests=requests),
     ) as client:
         assert (await get_folder(client), requests) == (str(folder), [])
 

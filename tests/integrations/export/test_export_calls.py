@@ -46,7 +46,7 @@ async def run_calls(form: str, *calls: tuple[str, Any], strict: bool = False) ->
 @pytest.mark.parametrize("form", ALL)
 async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> None:
     export = Export(make_registry(), form)
-    name = next(exported for exported, own in export.names.items() if own == "sums.double")
+    name = next(exported for exported, original in export.names.items() if original == "sums.double")
     calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
     result = list_results(form, await export.run(build_response(form, *calls)))
     assert [get_text(form, item) for item in result] == [
@@ -92,9 +92,9 @@ async def test_invalid_arguments_are_reported_with_their_path() -> None:
 
 
 async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
-    error_text, other = await run_calls("anthropic", ("wether", {}), ("words", {}))
+    error_text, text = await run_calls("anthropic", ("wether", {}), ("words", {}))
     assert "Unknown tool: wether. Did you mean 'weather'" in error_text
-    assert "verbatim" in other
+    assert "verbatim" in text
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ async def test_a_call_of_an_unknown_tool_does_not_affect_others() -> None:
     ],
 )
 async def test_a_call_with_invalid_json_does_not_affect_others(arguments: str, problem: str) -> None:
-    error_text, other = await run_calls("openai", ("weather", arguments), ("words", ""))
+    error_text, text = await run_calls("openai", ("weather", arguments), ("words", ""))
     assert "Input validation failed for tool 'weather'" in error_text
     assert problem in error_text
-    assert "verbatim" in other
+    assert "verbatim" in text
 
 
 async def test_arguments_of_the_responses_api_are_json() -> None:
-    error_text, other = await run_calls("openai-responses", ("weather", "[1]"), ("words", ""))
+    error_text, text = await run_calls("openai-responses", ("weather", "[1]"), ("words", ""))
     assert "expected an object, got array" in error_text
-    assert "verbatim" in other
+    assert "verbatim" in text
 
 
 @pytest.mark.parametrize("arguments", ["", "null", "{}"])
@@ -179,9 +179,9 @@ def test_a_result_for_gemini_has_the_id_of_its_call_if_there_is_one() -> None:
     with_id, without = export.calls(
         [{"functionCall": {"id": "7", "name": "words", "args": {}}}, {"functionCall": {"name": "words"}}]
     )
-    done = ToolResult(success=True, output="x")
-    assert export.result(with_id, done)["functionResponse"]["id"] == "7"
-    assert "id" not in export.result(without, done)["functionResponse"]
+    success = ToolResult(success=True, output="x")
+    assert export.result(with_id, success)["functionResponse"]["id"] == "7"
+    assert "id" not in export.result(without, success)["functionResponse"]
     assert without.id
 
 

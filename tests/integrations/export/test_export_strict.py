@@ -33,21 +33,21 @@ def get_strict_schema(schema: Any) -> Any:
     return list_functions(FORM, export.tools)["t"][1]
 
 
-def build_object(part: Any, **more: Any) -> dict[str, Any]:
+def build_object(subschema: Any, **more: Any) -> dict[str, Any]:
     """Return a schema of an object with one required property."""
-    return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
+    return {"type": "object", "properties": {"a": subschema}, "required": ["a"], **more}
 
 
-def make_optional(part: Any) -> Any:
+def make_optional(subschema: Any) -> Any:
     """Return the strict form of an optional property."""
-    value = get_strict_schema({"type": "object", "properties": {"a": part}})
+    value = get_strict_schema({"type": "object", "properties": {"a": subschema}})
     assert value["required"] == ["a"]
     return value["properties"]["a"]
 
 
-def read_arguments(schema: Any, sent: Any) -> Any:
+def read_arguments(schema: Any, arguments: Any) -> Any:
     """Return the arguments for the tool."""
-    (call,) = export_schema(schema).calls(build_response(FORM, ("t", sent)))
+    (call,) = export_schema(schema).calls(build_response(FORM, ("t", arguments)))
     return call.arguments
 
 
@@ -230,7 +230,7 @@ def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("subschema", "sent", "got"),
+    ("subschema", "value", "got"),
     [
         (TEXT, {"a": None}, {}),
         ({"type": ["string", "null"]}, {"a": None}, {"a": None}),
@@ -239,8 +239,8 @@ def test_a_schema_above_a_limit_is_reported(fits: Any, exceeds: Any, text: str) 
         ({"anyOf": [build_object(TEXT), {"type": "object", "properties": {"b": TEXT}}]}, {"a": {"b": None}}, {"a": {}}),
     ],
 )
-def test_null_for_an_optional_argument_is_removed(subschema: Any, sent: Any, got: Any) -> None:
-    assert read_arguments({"type": "object", "properties": {"a": subschema}}, sent) == got
+def test_null_for_an_optional_argument_is_removed(subschema: Any, value: Any, got: Any) -> None:
+    assert read_arguments({"type": "object", "properties": {"a": subschema}}, value) == got
 
 
 def test_null_for_a_required_argument_is_passed_to_the_tool() -> None:
@@ -278,10 +278,10 @@ def test_converting_recursive_alternatives_takes_linear_time() -> None:
         for key in "ab"
     ]
     schema = build_object({"$ref": "#/$defs/any"}, **{"$defs": {"any": {"oneOf": kinds}}})
-    sent: Any = None
+    arguments: Any = None
     for _ in range(60):
-        sent = {"next": sent, "kind": "b"}
-    got = read_arguments(schema, {"a": sent})
+        arguments = {"next": arguments, "kind": "b"}
+    got = read_arguments(schema, {"a": arguments})
     assert str(got).count("kind") == 60
     assert "None" not in str(got)
     doubled = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(60)} | {"d60": TEXT}
@@ -332,7 +332,7 @@ def draw_pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
     key = schema["type"] if isinstance(schema["type"], str) else draw(st.sampled_from(schema["type"]))
     if key == "array":
         items = [draw_pair(draw, schema["items"], depth + 1) for _ in range(draw(st.integers(0, 2)))]
-        return [sent for sent, _ in items], [got for _, got in items]
+        return [argument for argument, _ in items], [got for _, got in items]
     if key == "object":
         return draw_pairs(draw, schema, depth)
     value = {"string": "x", "integer": 3, "number": 1.5, "null": None, "boolean": False}[key]
@@ -340,25 +340,25 @@ def draw_pair(draw: Any, schema: Any, depth: int = 0) -> tuple[Any, Any]:
 
 
 def draw_pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
-    sent, got = {}, {}
+    arguments, got = {}, {}
     for name, subschema in schema["properties"].items():
         takes_null = subschema.get("type") == ["number", "null"] or "anyOf" in subschema
         if name in schema.get("required", ()) or takes_null or (depth < 4 and draw(st.booleans())):
-            sent[name], got[name] = draw_pair(draw, subschema, depth + 1)
+            arguments[name], got[name] = draw_pair(draw, subschema, depth + 1)
         else:
-            sent[name] = None
-    return sent, got
+            arguments[name] = None
+    return arguments, got
 
 
 @examples(30)
 @given(SCHEMAS, st.data())
 def test_valid_arguments_fit_the_strict_form_and_are_restored(schema: Any, data: Any) -> None:
     value = get_strict_schema(schema)
-    sent, got = draw_pair(data.draw, schema)
+    arguments, got = draw_pair(data.draw, schema)
     jsonschema.Draft202012Validator.check_schema(value)
     jsonschema.Draft202012Validator(schema).validate(got)
-    jsonschema.Draft202012Validator(value).validate(sent)
-    assert read_arguments(schema, sent) == got
+    jsonschema.Draft202012Validator(value).validate(arguments)
+    assert read_arguments(schema, arguments) == got
 
 
 VALUES = st.recursive(
@@ -371,9 +371,9 @@ VALUES = st.recursive(
 @examples(30)
 @given(SCHEMAS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
 def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dict[str, Any]) -> None:
-    made = get_strict_schema(schema)
-    value = {**dict.fromkeys(made["properties"]), **value}
-    if jsonschema.Draft202012Validator(made).is_valid(value):
+    strict = get_strict_schema(schema)
+    value = {**dict.fromkeys(strict["properties"]), **value}
+    if jsonschema.Draft202012Validator(strict).is_valid(value):
         jsonschema.Draft202012Validator(schema).validate(read_arguments(schema, value))
 
 
@@ -383,8 +383,8 @@ def list_objects(schema: Any) -> list[dict[str, Any]]:
         return [result for subschema in schema for result in list_objects(subschema)]
     if not isinstance(schema, dict):
         return []
-    own = [schema] if "object" in str(schema.get("type")) else []
-    return own + [result for subschema in schema.values() for result in list_objects(subschema)]
+    result_list = [schema] if "object" in str(schema.get("type")) else []
+    return result_list + [result for subschema in schema.values() for result in list_objects(subschema)]
 
 
 @examples(30)

@@ -189,16 +189,16 @@ VALUES = st.recursive(
 @given(schemas(), VALUES, st.sampled_from(ALL))
 def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any, value: Any, form: str) -> None:
     export = Export([make_entry(schema=schema)], form)
-    made = list_functions(form, export.tools)["t"][1]
-    jsonschema.Draft202012Validator.check_schema(made)
-    assert made["type"] == "object"
-    assert not COMPOSED & made.keys()
-    own = jsonschema.Draft202012Validator(schema)
-    if "input" in made["properties"]:
-        is_fit = own.is_valid(value) and (not _objects_alone(export) or isinstance(value, dict))
-        assert jsonschema.Draft202012Validator(made).is_valid({"input": value}) is is_fit
+    strict = list_functions(form, export.tools)["t"][1]
+    jsonschema.Draft202012Validator.check_schema(strict)
+    assert strict["type"] == "object"
+    assert not COMPOSED & strict.keys()
+    validator = jsonschema.Draft202012Validator(schema)
+    if "input" in strict["properties"]:
+        is_fit = validator.is_valid(value) and (not _objects_alone(export) or isinstance(value, dict))
+        assert jsonschema.Draft202012Validator(strict).is_valid({"input": value}) is is_fit
     elif isinstance(value, dict):
-        assert jsonschema.Draft202012Validator(made).is_valid(value) is own.is_valid(value)
+        assert jsonschema.Draft202012Validator(strict).is_valid(value) is validator.is_valid(value)
 
 
 def _objects_alone(export: Export) -> bool:

@@ -30,9 +30,9 @@ def converse() -> Any:
     return botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse")
 
 
-def close_objects(kind: Any) -> TypeAdapter[Any]:
+def close_objects(model: Any) -> TypeAdapter[Any]:
     """Return a vendor's TypedDict without additional fields."""
-    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
+    return TypeAdapter(with_config(ConfigDict(extra="forbid"))(model))
 
 
 @pytest.fixture(params=[False, True], ids=["loose", "strict"])
@@ -61,10 +61,10 @@ def test_gemini_accepts_the_tools() -> None:
     export = Export(make_registry(), "gemini")
     (tool,) = gemini.GenerateContentConfig(tools=export.tools).tools or []
     assert isinstance(tool, gemini.Tool)
-    declared = {item.name: item for item in tool.function_declarations or []}
-    assert set(declared) == set(export.names)
-    assert declared["tree"].parameters_json_schema == TREE
-    assert declared["tree"].description is None
+    declarations = {item.name: item for item in tool.function_declarations or []}
+    assert set(declarations) == set(export.names)
+    assert declarations["tree"].parameters_json_schema == TREE
+    assert declarations["tree"].description is None
 
 
 def test_bedrock_accepts_the_tools() -> None:
@@ -122,9 +122,9 @@ async def test_chat_completions_accept_the_results() -> None:
 
 async def test_the_responses_api_accepts_the_results() -> None:
     for item in await messages("openai-responses"):
-        taken = close_objects(FunctionCallOutput).validate_python(item)
-        assert taken == item
-        assert {block["type"] for block in taken["output"] if isinstance(block, dict)} <= {
+        output = close_objects(FunctionCallOutput).validate_python(item)
+        assert output == item
+        assert {block["type"] for block in output["output"] if isinstance(block, dict)} <= {
             "input_text",
             "input_image",
         }
@@ -160,10 +160,10 @@ async def test_anthropic_accepts_the_results() -> None:
 
 async def test_gemini_accepts_the_results() -> None:
     (content,) = await messages("gemini")
-    taken = gemini.Content.model_validate(content)
-    assert [block.function_response.name for block in taken.parts] == [name for name, _ in CALLS]
-    assert taken.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
-    assert taken.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
+    output = gemini.Content.model_validate(content)
+    assert [block.function_response.name for block in output.parts] == [name for name, _ in CALLS]
+    assert output.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
+    assert output.parts[1].function_response.response == {"error": "no such city: X\n  try again"}
 
 
 async def test_bedrock_accepts_the_results() -> None:

@@ -209,9 +209,9 @@ async def test_a_set_of_tools_is_open_while_the_source_runs(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("boxes")
 async def test_a_change_of_one_set_is_published_with_the_others(tmp_path: Path) -> None:
-    box, other = Box("a"), Box("x")
+    box, second_box = Box("a"), Box("x")
     async with run_source(
-        make_module(tmp_path, box=box, other=other, tool=entry("t")), "held:box", "held:other", "held:tool"
+        make_module(tmp_path, box=box, other=second_box, tool=entry("t")), "held:box", "held:other", "held:tool"
     ) as offers:
         assert list_names(await offers()) == ["t", "a", "x"]
         box.change("a", "b")
@@ -235,8 +235,8 @@ async def test_tools_of_a_set_that_cannot_be_listed_again_stay_published(tmp_pat
 @pytest.mark.usefixtures("boxes")
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, what: str) -> None:
-    box, other = Box("a", fails=what), Box("x")
-    async with run_source(make_module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+    box, second_box = Box("a", fails=what), Box("x")
+    async with run_source(make_module(tmp_path, box=box, other=second_box), "held:box", "held:other") as offers:
         offer = await offers()
         assert list_names(offer) == ["x"]
         assert offer.problems == [f"'held:box': RuntimeError: cannot {what}"]
@@ -245,8 +245,8 @@ async def test_a_set_of_tools_that_fails_does_not_affect_others(tmp_path: Path, 
 @pytest.mark.usefixtures("boxes")
 @pytest.mark.parametrize("what", ["open", "list"])
 async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str) -> None:
-    box, other = Box("a", hangs=what), Box("x")
-    path = make_module(tmp_path, box=box, other=other)
+    box, second_box = Box("a", hangs=what), Box("x")
+    path = make_module(tmp_path, box=box, other=second_box)
     async with run_source(path, "held:box", "held:other", start_timeout=3) as offers:
         offer = await offers()
         assert list_names(offer) == ["x"]
@@ -255,8 +255,8 @@ async def test_opening_a_set_of_tools_has_a_time_limit(tmp_path: Path, what: str
 
 @pytest.mark.usefixtures("boxes")
 async def test_tools_of_a_set_that_ends_are_removed(tmp_path: Path) -> None:
-    box, other = Box("a"), Box("x")
-    async with run_source(make_module(tmp_path, box=box, other=other), "held:box", "held:other") as offers:
+    box, second_box = Box("a"), Box("x")
+    async with run_source(make_module(tmp_path, box=box, other=second_box), "held:box", "held:other") as offers:
         assert list_names(await offers()) == ["a", "x"]
         box.change("a", fails="end")
         offer = await offers()

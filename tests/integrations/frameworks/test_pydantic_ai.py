@@ -199,7 +199,9 @@ async def test_a_tool_may_ask_for_approval_while_it_runs() -> None:
 
 
 async def test_a_whole_toolset_may_require_approval() -> None:
-    toolset = FunctionToolset(tools=[weather]).approval_required(lambda ctx, tool, given: given["city"] == "Bern")
+    toolset = FunctionToolset(tools=[weather]).approval_required(
+        lambda ctx, tool, arguments: arguments["city"] == "Bern"
+    )
     async with connect_to_objects(toolset) as client:
         assert not (await run_tool(client, "weather", city="Basel"))[1]
         assert (await run_tool(client, "weather", city="Bern"))[1]
@@ -225,8 +227,8 @@ async def test_the_timeout_of_a_tool_is_an_error() -> None:
 
 
 async def test_prefixed_filtered_and_combined_toolsets_have_their_names() -> None:
-    other = FunctionToolset(tools=[highest]).filtered(lambda ctx, tool: tool.name == "highest")
-    toolset = CombinedToolset([FunctionToolset(tools=[weather]).prefixed("my"), other])
+    second_toolset = FunctionToolset(tools=[highest]).filtered(lambda ctx, tool: tool.name == "highest")
+    toolset = CombinedToolset([FunctionToolset(tools=[weather]).prefixed("my"), second_toolset])
     async with connect_to_objects(toolset) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"my_weather", "highest"}
         assert await run_tool(client, "my_weather", city="Bern", days=2) == ("Bern: rain for 2 days", False)

@@ -43,10 +43,10 @@ class Echo(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None: ...
 
-    def _answer(self, status: int, answer: Any, kind: str = "application/json") -> None:
+    def _answer(self, status: int, answer: Any, media_type: str = "application/json") -> None:
         data = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
         self.send_response(status)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -92,8 +92,8 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
 
 async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:
     texts = {"type": "object", "properties": {"path": {"type": "string"}}}
-    other = build_http_tool(f"{site}/here", "other") | {"outputs": texts}
-    async with connect_to_objects(build_manual(build_http_tool(f"{site}/text"), other)) as client:
+    second_tool = build_http_tool(f"{site}/here", "other") | {"outputs": texts}
+    async with connect_to_objects(build_manual(build_http_tool(f"{site}/text"), second_tool)) as client:
         assert await run_tool(client, "ask") == ("just text", False)
         assert (await client.call_tool("other", {})).structured_content["path"] == "/here"
 
@@ -182,9 +182,9 @@ async def test_a_shell_command_rejects_values_that_could_become_options(
     text: str, arguments: dict[str, str], message: str
 ) -> None:
     async with connect_to_objects(build_manual(build_shell_tool(text))) as client:
-        found, is_error = await run_tool(client, "find", **arguments)
+        output, is_error = await run_tool(client, "find", **arguments)
     assert is_error
-    assert message in found
+    assert message in output
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
         {
             "name": key,
             "inputs": schema_of("to", "loud", "quiet", "many"),
-            key: {kind: "cli", "command_name": program},
+            key: {key_name: "cli", "command_name": program},
         }
-        for key, kind in (("tool_provider", "provider_type"), ("tool_transport", "transport_type"))
+        for key, key_name in (("tool_provider", "provider_type"), ("tool_transport", "transport_type"))
     ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"version": "0.1.0", "tools": old}))

@@ -139,14 +139,14 @@ class Governed:
         self,
         folder: Path,
         *,
-        kind: str = "Runs",
+        class_name: str = "Runs",
         scope: str = "instance",
         exchange: str = "",
         offer: str = "agent",
         selection: Selection | None = None,
         tools: dict[str, ToolLimits] | None = None,
     ) -> None:
-        write_files(folder, parts=PARTS, mytools=MYTOOLS, it_yaml=AGENT % (kind, scope, exchange))
+        write_files(folder, parts=PARTS, mytools=MYTOOLS, it_yaml=AGENT % (class_name, scope, exchange))
         self.hooks = HookRegistry(fail_closed=("tool:pre", "tool:post"))
         middleware = HookMiddleware(lambda ctx: nullcontext(self.hooks), ApprovalGate())
         registry = ToolRegistry(pipeline=Pipeline([middleware], tools=tools))
@@ -156,14 +156,14 @@ class Governed:
 
     def decide(self, tool: str, result: HookResult | None, event: str = "tool:pre") -> list[dict[str, Any]]:
         """Make the hook decide this for one tool. Return the data of the hook for all tools."""
-        received: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
 
         async def handler(_: str, data: dict[str, Any]) -> HookResult | None:
-            received.append(data)
+            calls.append(data)
             return result if data["tool_name"] == tool else None
 
         self.hooks.register(event, handler)
-        return received
+        return calls
 
 
 DENIED = HookResult(action="deny", reason="no sums")

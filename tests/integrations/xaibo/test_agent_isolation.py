@@ -33,12 +33,12 @@ def add(a: int, b: int) -> int:
 
 @asynccontextmanager
 async def build_isolated_agent(
-    folder: Path, hooks: HookRegistry, *, exchange: str = "", other: bool = False, options: Any = None, **more: Any
+    folder: Path, hooks: HookRegistry, *, exchange: str = "", has_other: bool = False, options: Any = None, **more: Any
 ) -> Any:
     """Yield a client of a bridge with an isolated agent and hooks."""
     write_files(folder, parts=PARTS, mytools=MYTOOLS, own=OWN, it_yaml=AGENT % ("Runs", "instance", exchange))
     source = {"type": "xaibo", "agent": "it.yaml", "offer": "agent", "isolation": "process", **(options or {})}
-    sources = [source, *([{"type": "python", "path": "own.py"}] if other else [])]
+    sources = [source, *([{"type": "python", "path": "own.py"}] if has_other else [])]
     (folder / "bridge.json").write_text(json.dumps({"sources": sources}))
     bridge = build_from_settings(load(folder / "bridge.json", {}))
     middleware = HookMiddleware(lambda ctx: nullcontext(hooks), ApprovalGate())
@@ -50,15 +50,15 @@ async def build_isolated_agent(
 
 def build_hooks(tool: str, result: HookResult | None, event: str = "tool:pre") -> tuple[HookRegistry, list[Any]]:
     """Return hooks with this decision for one tool, and the list of their data for all tools."""
-    received: list[Any] = []
+    calls: list[Any] = []
     hooks = HookRegistry(fail_closed=("tool:pre",))
 
     async def handler(_: str, data: dict[str, Any]) -> HookResult | None:
-        received.append(data)
+        calls.append(data)
         return result if data["tool_name"] == tool else None
 
     hooks.register(event, handler)
-    return hooks, received
+    return hooks, calls
 
 
 async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_the_user_is_asked_about_a_tool_of_an_isolated_agent(tmp_path: Pat
 
 async def test_an_isolated_agent_cannot_use_the_name_of_another_sources_tool(tmp_path: Path) -> None:
     hooks, _ = build_hooks("", None)
-    async with build_isolated_agent(tmp_path, hooks, other=True) as client:
+    async with build_isolated_agent(tmp_path, hooks, has_other=True) as client:
         assert "another source has a tool of this name" in await call_text(client, "helper", message=ADD)
 
 

@@ -135,11 +135,13 @@ async def test_a_provider_that_fails_does_not_affect_others_and_its_problem_has_
     async with source_bridge.client() as client:
         assert list(await list_schemas(client)) == ["one"]
         assert await call_text(client, "one") == "one"
-    fails, missing, same, lists = source_bridge.problems
+    fails, missing, duplicate, lists = source_bridge.problems
     assert fails.startswith(f"{tmp_path / 'parts.py'}:")
     assert fails.endswith(": provider 'fails' cannot be made: ValueError: no entrance with [secret]")
     assert lists == "provider 'lists' cannot list its tools: RuntimeError: no list for [secret]"
-    assert same == ("'one' and 'again' both have a tool named 'one'. That of 'one' is published. Rename or remove one")
+    assert duplicate == (
+        "'one' and 'again' both have a tool named 'one'. That of 'one' is published. Rename or remove one"
+    )
     assert missing.startswith("provider 'gone' cannot be made: ModuleNotFoundError: No module named 'no_such_package'")
     assert "Cannot import gone (no_such_package.Tools). Install the missing packages" in missing
 

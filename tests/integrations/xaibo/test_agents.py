@@ -171,7 +171,7 @@ async def test_an_error_of_an_agent_is_a_failure_with_its_text(tmp_path: Path) -
 
 async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
     async with build_source_bridge(tmp_path, SIMPLE % ("it", "Draws")).client() as client:
-        text, image, wav, mp3, notes, raw, odd, own = (await client.call_tool("it", {"message": ""})).content
+        text, image, wav, mp3, notes, raw, odd, embedded_block = (await client.call_tool("it", {"message": ""})).content
         assert text.text == "Here."
         assert (image.type, image.mime_type, image.data[:11]) == ("image", "image/png", PNG_START)
         assert [(block.type, block.mime_type) for block in (wav, mp3)] == [
@@ -181,7 +181,10 @@ async def test_attachments_become_content_of_their_kind(tmp_path: Path) -> None:
         assert (notes.resource.text, notes.resource.mime_type) == ("some notes", "text/plain")
         assert (raw.resource.blob, raw.resource.mime_type) == ("/wAgcmF3", "application/octet-stream")
         assert (odd.type, odd.resource.text) == ("resource", "no picture")
-        assert (str(own.resource.uri), own.resource.mime_type) == ("xaibo://it/7/data.json", "application/json")
+        assert (str(embedded_block.resource.uri), embedded_block.resource.mime_type) == (
+            "xaibo://it/7/data.json",
+            "application/json",
+        )
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ async def weather() -> Any:
 
 def test_all_examples_of_the_document_are_tested() -> None:
     assert len(list_examples()) == 11
-    rest = DOCUMENT.read_text("utf-8")
+    document = DOCUMENT.read_text("utf-8")
     for text in list_examples():
-        assert text in rest
-        rest = rest.replace(text, "", 1)
-    assert not [word for word in ("async def", "class ", "await ", "assert ", " = ") if word in rest]
+        assert text in document
+        document = document.replace(text, "", 1)
+    assert not [word for word in ("async def", "class ", "await ", "assert ", " = ") if word in document]
 
 
 def test_only_import_lines_are_changed() -> None:
@@ -131,8 +131,9 @@ async def test_the_results_of_the_document_reach_the_model() -> None:
 
 
 async def test_the_weather_provider_applies_its_defaults(weather: Any) -> None:
-    now = await weather.execute_tool("get_current_weather", {"city": "Paris", "units": "kelvin"})
-    assert (now.result["city"], now.result["units"], now.result["temperature"]) == ("Paris", "kelvin", 72.5)
+    response = await weather.execute_tool("get_current_weather", {"city": "Paris", "units": "kelvin"})
+    result = response.result
+    assert (result["city"], result["units"], result["temperature"]) == ("Paris", "kelvin", 72.5)
     assert len((await weather.execute_tool("get_weather_forecast", {"city": "Oslo"})).result["forecast"]) == 5
     assert (await weather.execute_tool("get_current_weather", {})).error == "City parameter is required"
     assert (await weather.execute_tool("nope", {})).error == "Unknown tool: nope"
@@ -166,7 +167,7 @@ async def test_the_error_handling_of_the_document_returns_results(weather: Any) 
 
     provider = SimpleNamespace(
         list_tools=weather.list_tools,
-        _validate_parameters=lambda tool, given: None if "city" in given else f"{tool.name}: city is missing",
+        _validate_parameters=lambda tool, arguments: None if "city" in arguments else f"{tool.name}: city is missing",
         _execute_tool_impl=work,
     )
     name = "get_current_weather"

@@ -56,9 +56,9 @@ def test_a_description_is_copied() -> None:
 
 
 def test_required_names_are_in_order_and_left_out_if_there_are_none() -> None:
-    item, other = ToolParameter(type="string", required=True), ToolParameter(type="string")
-    assert build_schema({"b": item, "c": other, "a": item})["required"] == ["b", "a"]
-    assert build_schema({"c": other}) == {"type": "object", "properties": {"c": {"type": "string"}}}
+    item, second_item = ToolParameter(type="string", required=True), ToolParameter(type="string")
+    assert build_schema({"b": item, "c": second_item, "a": item})["required"] == ["b", "a"]
+    assert build_schema({"c": second_item}) == {"type": "object", "properties": {"c": {"type": "string"}}}
     assert build_schema({}) == {"type": "object", "properties": {}}
 
 

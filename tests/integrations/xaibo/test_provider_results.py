@@ -31,9 +31,9 @@ async def render(answer: Any) -> dict[str, Any]:
     return to_mcp(result, to_wire(entry.to_tool_definition()), "2025-11-25")
 
 
-def list_texts(made: dict[str, Any]) -> list[str]:
+def list_texts(result: dict[str, Any]) -> list[str]:
     """The text blocks of a result."""
-    return [block["text"] for block in made["content"]]
+    return [block["text"] for block in result["content"]]
 
 
 async def test_a_text_is_the_output_and_data_becomes_json() -> None:
@@ -114,8 +114,8 @@ def test_an_error_with_a_failing_str_is_named_by_its_class() -> None:
 def test_a_tool_result_gets_the_id_of_its_call() -> None:
     ours = ToolResult(success=True, output=1)
     assert to_result(ours, call_id="7") == ToolResult(success=True, output=1, tool_call_id="7")
-    named = ToolResult(success=True, tool_call_id="8")
-    assert to_result(named, call_id="7") is named
+    tool_result = ToolResult(success=True, tool_call_id="8")
+    assert to_result(tool_result, call_id="7") is tool_result
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,9 @@ def test_required_fields_of_models_are_required() -> None:
 
 
 def test_tools_do_not_share_their_parameters() -> None:
-    item, other = Tool(name="a", description=""), Tool(name="b", description="")
+    item, second_item = Tool(name="a", description=""), Tool(name="b", description="")
     item.parameters["x"] = ToolParameter(type="string")
-    assert other.parameters == {}
+    assert second_item.parameters == {}
 
 
 async def test_the_mock_returns_its_results() -> None:

@@ -55,9 +55,9 @@ def report_steps(on_step: Callable[[], None]) -> Iterator[None]:
 
     loop = asyncio.get_running_loop()
 
-    def create_task(loop: asyncio.AbstractEventLoop, given: Any, **options: Any) -> asyncio.Task[Any]:
+    def create_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
         async def run() -> Any:
-            return await _CountedSteps(given, on_step)
+            return await _CountedSteps(coroutine, on_step)
 
         return asyncio.Task(run(), loop=loop, **options)
 

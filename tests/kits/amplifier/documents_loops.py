@@ -88,14 +88,14 @@ async def processes(example: Example) -> None:
 async def manages(example: Example) -> None:
     """The context has the messages in order."""
     context = MockContextManager()
-    given = {
+    values = {
         "context": context,
         "prompt": "Hi",
         "response": ours.Message(role="assistant", content="Hello"),
         "tool_call": ours.ToolCall(id="1", name="read"),
         "result": ours.ToolResult(output="text"),
     }
-    names = await run(example, **given)
+    names = await run(example, **values)
     assert [(message["role"], message["content"]) for message in names["messages"]] == [
         ("user", "Hi"),
         ("assistant", "Hello"),
@@ -106,8 +106,8 @@ async def manages(example: Example) -> None:
 async def selects(example: Example) -> None:
     """The configured provider, or the first one."""
     for config in ({}, {"default_provider": "one"}):
-        given = {"config": config, "providers": {"one": 1, "two": 2}, "request_options": {"provider": "two"}}
-        names = await run(example, **given, default_provider_name="one")
+        values = {"config": config, "providers": {"one": 1, "two": 2}, "request_options": {"provider": "two"}}
+        names = await run(example, **values, default_provider_name="one")
         assert (names["provider"], names["provider_name"]) == (1, "two")
 
 

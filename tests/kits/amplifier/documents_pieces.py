@@ -41,7 +41,7 @@ async def my_tool(document: str = TOOL) -> type:
 
 async def my_context() -> type:
     """MyContextManager of the Context contract: its methods; the reader's constructor and estimate of tokens."""
-    made: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for title in (
         "async def add_message(self, message: dict[str, Any]) -> None:",
         "async def get_messages_for_request(",
@@ -51,14 +51,14 @@ async def my_context() -> type:
         "async def _compact_internal(self) -> None:",
     ):
         names = await run(titled(title))
-        made |= {name: value for name, value in names.items() if getattr(value, "__module__", "") == "example"}
+        members |= {name: value for name, value in names.items() if getattr(value, "__module__", "") == "example"}
 
     def init(self: Any, max_tokens: int = 100_000, compaction_threshold: float = 0.8) -> None:
         self._messages, self._token_count, self._keep_recent = [], 0, 10
         self._max_tokens, self._compaction_threshold = max_tokens, compaction_threshold
         self._hooks = EventRecorder()
 
-    return type("MyContextManager", (), {**made, "__init__": init, "_estimate_tokens": _estimate})
+    return type("MyContextManager", (), {**members, "__init__": init, "_estimate_tokens": _estimate})
 
 
 def _estimate(self: Any, message: dict[str, Any]) -> int:

@@ -100,12 +100,12 @@ async def custom(example: Example) -> None:
     assert isinstance(theirs, ours.ModuleSourceResolver)
 
 
-async def _raises(kind: type[Exception], function: Any, *args: Any) -> bool:
+async def _raises(error_type: type[Exception], function: Any, *args: Any) -> bool:
     try:
         answer = function(*args)
         if inspect.isawaitable(answer):
             await answer
-    except kind:
+    except error_type:
         return True
     return False
 

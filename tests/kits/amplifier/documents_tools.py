@@ -76,8 +76,8 @@ async def tool_class(example: Example) -> None:
     assert (result.success, result.output, result.tool_call_id) == (True, {"a": 1}, "")
 
 
-async def _same(self: Any, given: dict[str, Any]) -> dict[str, Any]:
-    return given
+async def _same(self: Any, data: dict[str, Any]) -> dict[str, Any]:
+    return data
 
 
 async def tool_execute(example: Example) -> None:

@@ -40,8 +40,8 @@ class Repository:
 
     def __init__(self, folder: Path, name: str = "modules") -> None:
         self.bare, self.work = folder / f"{name}.git", folder / f"{name}.work"
-        self.git("init", "-q", "--bare", "-b", "main", str(self.bare), here=folder)
-        self.git("init", "-q", "-b", "main", str(self.work), here=folder)
+        self.git("init", "-q", "--bare", "-b", "main", str(self.bare), folder=folder)
+        self.git("init", "-q", "-b", "main", str(self.work), folder=folder)
 
     @property
     def url(self) -> str:
@@ -53,7 +53,7 @@ class Repository:
         """The address of its default branch, as plans have it."""
         return f"git+{self.url}"
 
-    def git(self, *args: str, here: Path | None = None) -> str:
+    def git(self, *args: str, folder: Path | None = None) -> str:
         """Run git in the clone, without settings of users; return its output."""
         environ = {
             **os.environ,
@@ -61,7 +61,7 @@ class Repository:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        process = subprocess.run([GIT, *args], cwd=here or self.work, env=environ, capture_output=True, text=True)
+        process = subprocess.run([GIT, *args], cwd=folder or self.work, env=environ, capture_output=True, text=True)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
 

@@ -239,11 +239,11 @@ def _read_response(message: Any, model: str) -> ChatResponse:
                 content.append(ToolCallBlock(id=block.id, name=block.name, input=dict(block.input)))
     usage = message.usage
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    sent = usage.input_tokens + read + written
+    fresh = usage.input_tokens + read + written
     tokens = Usage(
-        input_tokens=sent,
+        input_tokens=fresh,
         output_tokens=usage.output_tokens,
-        total_tokens=sent + usage.output_tokens,
+        total_tokens=fresh + usage.output_tokens,
         cache_read_tokens=read,
         cache_write_tokens=written,
     )

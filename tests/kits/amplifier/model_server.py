@@ -69,7 +69,7 @@ class ModelServer:
         self.requests.append(request)
         return self.respond(request)
 
-    def respond(self, given: Mapping[str, Any]) -> Reply:
+    def respond(self, body: Mapping[str, Any]) -> Reply:
         return self.replies.pop(0)
 
 

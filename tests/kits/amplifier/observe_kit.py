@@ -37,7 +37,7 @@ class Observed(Served):
         *,
         plan: Mapping[str, Any] | None = None,
         limits: SessionLimits | None = None,
-        others: Iterable[Source] = (),
+        other_sources: Iterable[Source] = (),
         secrets: Iterable[str] = (),
         timeout: float | None = 60.0,
         **options: Any,
@@ -47,7 +47,7 @@ class Observed(Served):
         self.source = AmplifierSource(
             "mine", self.source._plan, config=config, directory=folder, limits=limits, host=self.host, **options
         )
-        sources = [AttachedSource(source=source) for source in (self.source, *others)]
+        sources = [AttachedSource(source=source) for source in (self.source, *other_sources)]
         registry = ToolRegistry(pipeline=Pipeline(self.source.middleware, timeout=timeout))
         self.bridge = Bridge(registry, sources)
         self.bridge.hide_secrets(secrets)

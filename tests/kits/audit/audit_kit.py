@@ -81,8 +81,8 @@ class AuditedServer:
         tool_arguments = {"a": 1, "b": 2} if tool == "add" else arguments
         params = {"name": tool, "arguments": tool_arguments, "_meta": ENVELOPE}
         with contextlib.suppress(BrokenPipeError):
-            for each in ids:
-                message = {"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": params}
+            for call_id in ids:
+                message = {"jsonrpc": "2.0", "id": call_id, "method": "tools/call", "params": params}
                 self.process.stdin.write(f"{json.dumps(message)}\n")
             self.process.stdin.flush()
 
@@ -96,7 +96,7 @@ class AuditedServer:
     def call(self, number: str, tool: str = "add", **arguments: Any) -> dict[str, Any]:
         """The result of one call."""
         self.send_calls([number], tool, **arguments)
-        return next(each for each in self.read_responses() if each.get("id") == number)["result"]
+        return next(response for response in self.read_responses() if response.get("id") == number)["result"]
 
     def kill(self, trail: Path) -> None:
         """Kill the process with the tools. `process` is its supervisor."""

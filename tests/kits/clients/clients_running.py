@@ -104,18 +104,18 @@ class ClientHome:
 
     def start(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run the command in a separate process."""
-        kept = {key: value for key, value in os.environ.items() if "COV" in key}
-        done = subprocess.run(
+        variables = {key: value for key, value in os.environ.items() if "COV" in key}
+        process = subprocess.run(
             [sys.executable, "-m", "mcp_bridge", *map(str, words)],
             cwd=self.project,
-            env={**self.surroundings, **kept},
+            env={**self.surroundings, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=100,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return checked(done, check)
+        assert "Traceback" not in process.stderr, process.stderr
+        return checked(process, check)
 
     def json(self, *words: str | Path, check: int | None = 0) -> Any:
         return json.loads(self.run(*words, "--json", check=check).stdout)
@@ -151,19 +151,19 @@ def _commands() -> Callable[[list[str]], Any]:
     return typer.main.get_command(app)
 
 
-def checked(done: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
-    assert code is None or done.returncode == code, done.stdout + done.stderr
-    return done
+def checked(process: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
+    assert code is None or process.returncode == code, process.stdout + process.stderr
+    return process
 
 
 def person(folder: Path, **environ: str) -> ClientHome:
     """Create a user with a project, settings and a tool."""
-    made = ClientHome(home=folder / "home", project=folder / "project", environ=environ)
-    made.home.mkdir()
-    made.project.mkdir()
-    (made.project / "tools.py").write_text(TOOLS, encoding="utf-8")
-    made.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py}\n", encoding="utf-8")
-    return made
+    home = ClientHome(home=folder / "home", project=folder / "project", environ=environ)
+    home.home.mkdir()
+    home.project.mkdir()
+    (home.project / "tools.py").write_text(TOOLS, encoding="utf-8")
+    home.settings.write_text("name: shelf\nsources:\n  - {type: python, path: tools.py}\n", encoding="utf-8")
+    return home
 
 
 def client_of(case: str) -> tuple[str, str]:

@@ -110,17 +110,19 @@ class ClientHome:
 
     def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
         """Run the command in the project."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))}
-        done = subprocess.run(
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))
+        }
+        process = subprocess.run(
             [*forked_command(), "mcp_bridge", *map(str, words)],
             cwd=self.project,
-            env={**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), **(env or {})},
+            env={**variables, "HOME": str(self.home), "USERPROFILE": str(self.home), **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             timeout=INSTALL_TIMEOUT,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return Done(process.returncode, process.stdout, process.stderr)
 
     def doctor(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
         """`mcp-bridge doctor`, as JSON."""
@@ -157,11 +159,11 @@ class ClientHome:
 
 def somebody(folder: Path) -> ClientHome:
     """Create a user with a home, a project and tools."""
-    found = ClientHome(home=folder / "home", project=folder / "my project")
-    found.home.mkdir()
-    found.project.mkdir()
-    found.tools.write_text(TOOLS, encoding="utf-8")
-    return found
+    home = ClientHome(home=folder / "home", project=folder / "my project")
+    home.home.mkdir()
+    home.project.mkdir()
+    home.tools.write_text(TOOLS, encoding="utf-8")
+    return home
 
 
 def script(person: ClientHome, text: str) -> Path:

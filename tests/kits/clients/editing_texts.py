@@ -22,7 +22,7 @@ BREAKS = st.sampled_from(["\n", "\r\n"])
 
 
 @st.composite
-def json_texts(draw: DrawFn, *, comments: bool, listed: bool = False) -> str:
+def json_texts(draw: DrawFn, *, comments: bool, in_list: bool = False) -> str:
     """An object with, perhaps, servers in an object or a list, perhaps those of a project; also nothing at all."""
     before, after = draw(_gaps(comments)), draw(_gaps(comments))
     shape = draw(st.sampled_from(["nothing", "none", "some", "some", "some", "project", "empty", "empty"]))
@@ -30,8 +30,8 @@ def json_texts(draw: DrawFn, *, comments: bool, listed: bool = False) -> str:
         return before + after
     members = list(draw(_json_members(comments)))
     if shape != "none":
-        servers = [] if shape == "empty" else draw(_json_items() if listed else _json_members(comments))
-        inside = draw(_json_objects(comments, servers, "[]" if listed else "{}"))
+        servers = [] if shape == "empty" else draw(_json_items() if in_list else _json_members(comments))
+        inside = draw(_json_objects(comments, servers, "[]" if in_list else "{}"))
         key = '"mcpServers"' if draw(st.booleans()) else '"mcp\\u0053ervers"'
         if shape == "project":
             key, inside = '"projects"', draw(_json_objects(comments, [f'"/a b": {{{key}: {inside}}}']))
@@ -45,9 +45,9 @@ def _json_objects(draw: DrawFn, comments: bool, members: list[str], signs: str =
     style = draw(st.sampled_from(["wide", "wide", "one line", "dense", "odd"]))
     trailing = "," if comments and members and draw(st.booleans()) else ""
     if style == "odd" or not members:
-        one, two, three = draw(_gaps(comments)), draw(_gaps(comments)), draw(_gaps(comments))
-        inner = f"{one},{two}".join(members)
-        return f"{signs[0]}{three}{inner}{two}{trailing}{one if trailing else ''}{signs[1]}"
+        first, two, three = draw(_gaps(comments)), draw(_gaps(comments)), draw(_gaps(comments))
+        inner = f"{first},{two}".join(members)
+        return f"{signs[0]}{three}{inner}{two}{trailing}{first if trailing else ''}{signs[1]}"
     if style != "wide":
         return (
             signs[0] + ("," if style == "dense" else ", ").join(members) + draw(st.sampled_from(["", " "])) + signs[1]
@@ -97,13 +97,13 @@ def _gaps(comments: bool) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def yaml_texts(draw: DrawFn, *, container: str, listed: bool) -> str:
+def yaml_texts(draw: DrawFn, *, container: str, in_list: bool) -> str:
     """Mappings in block style with comments between their lines, and a container at some place in them."""
     newline, step = draw(BREAKS), draw(st.sampled_from([2, 4]))
     lines = list(draw(_notes(0)))
     names = draw(st.lists(st.sampled_from(["a", "zed", "other", "deep", container]), max_size=4, unique=True))
     for name in names:
-        lines += draw(_yaml_container(name, step, listed=listed) if name == container else _yaml_values(name, step))
+        lines += draw(_yaml_container(name, step, in_list=in_list) if name == container else _yaml_values(name, step))
         lines += draw(_notes(0))
     if draw(st.booleans()):
         lines.insert(0, "---")
@@ -112,18 +112,18 @@ def yaml_texts(draw: DrawFn, *, container: str, listed: bool) -> str:
 
 
 @st.composite
-def _yaml_container(draw: DrawFn, name: str, step: int, *, listed: bool) -> list[str]:
-    lines = draw(_yaml_items(step, listed=listed))
-    empty = st.sampled_from(["", " null", " ~", "  # nothing yet", " []" if listed else " {}  # none"])
+def _yaml_container(draw: DrawFn, name: str, step: int, *, in_list: bool) -> list[str]:
+    lines = draw(_yaml_items(step, in_list=in_list))
+    empty = st.sampled_from(["", " null", " ~", "  # nothing yet", " []" if in_list else " {}  # none"])
     return [name + ":" + draw(st.sampled_from(["", "  # mine"]) if lines else empty), *lines]
 
 
 @st.composite
-def _yaml_items(draw: DrawFn, step: int, *, listed: bool) -> list[str]:
+def _yaml_items(draw: DrawFn, step: int, *, in_list: bool) -> list[str]:
     lines: list[str] = []
-    dash = draw(st.sampled_from([0, 2])) if listed else 0
+    dash = draw(st.sampled_from([0, 2])) if in_list else 0
     for name in draw(st.lists(st.sampled_from(["a", "é", "x"]), max_size=3, unique=True)):
-        if listed:
+        if in_list:
             lines += [f"{' ' * dash}- name: {name}", f"{' ' * dash}  command: run # it"]
         else:
             lines += [f"{' ' * step}{name}:{draw(st.sampled_from(['', ' # why']))}", f"{' ' * 2 * step}cmd: 'run'"]
@@ -139,7 +139,7 @@ def _yaml_items(draw: DrawFn, step: int, *, listed: bool) -> list[str]:
                     ]
                 )
             )
-        lines += draw(_notes(dash if listed else step))
+        lines += draw(_notes(dash if in_list else step))
     return lines
 
 

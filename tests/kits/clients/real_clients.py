@@ -95,7 +95,7 @@ class TrialHome:
         """Run a process of this trial, and return its exit code and all output."""
         environment = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8", **QUIET}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*alone, *words],
                 cwd=self.project,
                 env=environment,
@@ -108,14 +108,14 @@ class TrialHome:
             )
         except subprocess.TimeoutExpired as late:
             raise Failed(f"{words[0]} has not ended within {TIMEOUT:.0f} s") from late
-        return done.returncode, ANSI.sub("", done.stdout)
+        return process.returncode, ANSI.sub("", process.stdout)
 
     def bridge(self, *words: str | Path) -> str:
         """Return the output of a bridge command. Raises Failed if it fails."""
-        code, said = self.run(BRIDGE, *words)
+        code, output = self.run(BRIDGE, *words)
         if code:
-            raise Failed(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{said}")
-        return said
+            raise Failed(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{output}")
+        return output
 
     def report(self, trial: Trial) -> str:
         """Return the client's report about its servers."""
@@ -182,11 +182,11 @@ def taken(trial: Trial, house: TrialHome) -> None:
 def answered(trial: Trial, house: TrialHome) -> float:
     """Seconds until the bridge's first answer, as `doctor` measures it. Raises Failed when doctor finds anything."""
     client, *options = trial.into
-    code, said = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
+    code, output = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
-        raise Failed(f"doctor says:\n{said}")
+        raise Failed(f"doctor says:\n{output}")
     # On a busy machine, lines about waiting precede the JSON.
-    printed = said[said.index("{") :]
+    printed = output[output.index("{") :]
     first: float = json.loads(printed)["servers"][0]["first_answer"]
     return first
 
@@ -209,10 +209,10 @@ def runs(program: Path) -> bool:
     if program.suffix == ".js":
         return True
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
+        process = subprocess.run([program, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
     except OSError:
         return False
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 def installed(node: Path) -> Path:

@@ -25,8 +25,8 @@ ENTER = ["\n"] * 20
 def main() -> None:
     """Make the calls of the scenario. The suite judges the sent messages."""
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    listed = [(call["name"], call["arguments"]) for call in context.get("toolCalls", ())]
-    for name, arguments in listed or [CALLS.get(os.environ["MCP_CONFORMANCE_SCENARIO"], ("none", {}))]:
+    calls = [(call["name"], call["arguments"]) for call in context.get("toolCalls", ())]
+    for name, arguments in calls or [CALLS.get(os.environ["MCP_CONFORMANCE_SCENARIO"], ("none", {}))]:
         call_at_terminal(Path.cwd(), sys.argv[1], name, json.dumps(arguments), answers=ENTER)
 
 

@@ -151,9 +151,9 @@ def examine(node: Toolchain, url: str, scenario: str, folder: Path) -> list[str]
     options = ["server", "--url", url, "--scenario", scenario, "--spec-version", INSTANCES, "--force"]
     options += ["--output-dir", results]
     script = node.conformance / "dist/index.js"
-    done = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
+    process = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
     checks = [json.loads(file.read_bytes()) for file in results.glob("*/checks.json")]
-    return complaints(scenario, checks[0]) if checks else [f"{done.stdout}{done.stderr}"]
+    return complaints(scenario, checks[0]) if checks else [f"{process.stdout}{process.stderr}"]
 
 
 def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
@@ -161,13 +161,13 @@ def judge(node: Toolchain, url: str, revision: str, folder: Path) -> Verdict:
     results = folder / "results"
     script = node.conformance / "dist/index.js"
     options = ["server", "--url", url, "--requirements", revision, "--output-dir", results]
-    done = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
+    process = run([node.node, script, *options], node.environment(folder), SUITE_TIMEOUT, folder)
     scenarios = {
-        found["scenario"]: json.loads(file.read_bytes())
+        match["scenario"]: json.loads(file.read_bytes())
         for file in sorted(results.glob("*/checks.json"))
-        if (found := RESULT.fullmatch(file.parent.name))
+        if (match := RESULT.fullmatch(file.parent.name))
     }
-    output = f"{done.stdout}{done.stderr}"
+    output = f"{process.stdout}{process.stderr}"
     return Verdict(requirements=requirements(node, revision), scenarios=scenarios, output=output)
 
 
@@ -179,18 +179,18 @@ def list_client_scenarios(node: Toolchain, revision: str, client: str) -> list[s
 
 def judge_client(node: Toolchain, client: str, revision: str, folder: Path) -> dict[str, list[str]]:
     """Run the client scenarios. Return the problems of each, without skipped checks."""
-    found = {}
+    problems_by_scenario = {}
     for scenario in list_client_scenarios(node, revision, client):
         results = folder / client / revision / scenario
         command = f"{sys.executable} -m tests.kits.conformance.{client}"
         options = ["client", "--command", command, "--scenario", scenario, "--spec-version", revision]
         environment = {**node.environment(folder), "PYTHONPATH": str(ROOT)}
         script = node.conformance / "dist/index.js"
-        done = run([node.node, script, *options, "--output-dir", results], environment, SUITE_TIMEOUT, folder)
+        process = run([node.node, script, *options, "--output-dir", results], environment, SUITE_TIMEOUT, folder)
         checks = [json.loads(file.read_bytes()) for file in results.glob("*/checks.json")]
-        problems = complaints(scenario, checks[0]) if checks else [f"{done.stdout}{done.stderr}"]
-        found[scenario] = [line for line in problems if not line.startswith(f"{scenario}: SKIPPED")]
-    return found
+        problems = complaints(scenario, checks[0]) if checks else [f"{process.stdout}{process.stderr}"]
+        problems_by_scenario[scenario] = [line for line in problems if not line.startswith(f"{scenario}: SKIPPED")]
+    return problems_by_scenario
 
 
 def everything(folder: Path, *options: str) -> contextlib.AbstractContextManager[str]:

@@ -73,15 +73,15 @@ def list_tests(frameworks: Sequence[str]) -> list[Path]:
 def make_environment(name: str) -> Path:
     """Return the Python of an environment. It is made again if pyproject.toml is newer."""
     folder, python = FOLDER / name, FOLDER / name / "bin" / "python"
-    done = folder / ".done"
-    if not done.exists() or done.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+    marker = folder / ".done"
+    if not marker.exists() or marker.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-e", f".[test-{name}]"], cwd=ROOT, check=True)
         subprocess.run(
             [str(python), "-c", f"import {', '.join(MODULES[item] for item in ENVIRONMENTS[name])}"], check=True
         )
-        done.touch()
+        marker.touch()
     return python
 
 

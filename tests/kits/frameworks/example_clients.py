@@ -108,8 +108,8 @@ async def describe(call: Any) -> str:
     except Exception:
         return "an error"
     result = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    kept = {key: value for key, value in result.items() if key not in OURS_OR_THEIRS}
-    return "an error" if result.get("isError") else VARYING.sub("", str(kept))
+    fields = {key: value for key, value in result.items() if key not in OURS_OR_THEIRS}
+    return "an error" if result.get("isError") else VARYING.sub("", str(fields))
 
 
 def make_arguments(schema: Any) -> dict[str, Any]:

@@ -45,15 +45,15 @@ def make_suite() -> tuple[Path, Path]:
     python = make_environment("fastmcp")
     folder = FOLDER / "fastmcp"
     suite = folder / f"fastmcp-{VERSION}"
-    done = suite / ".done"
-    if not done.exists():
+    marker = suite / ".done"
+    if not marker.exists():
         pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", f"fastmcp=={VERSION}", *PACKAGES], check=True)
         source = ["--no-deps", "--no-binary", "fastmcp", f"fastmcp=={VERSION}"]
         subprocess.run([*pip, "download", *source, "--dest", str(folder)], check=True)
         with tarfile.open(folder / f"fastmcp-{VERSION}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
-        done.touch()
+        marker.touch()
     return python, suite
 
 
@@ -84,30 +84,34 @@ def run(python: Path, suite: Path, tests: Sequence[str], *options: str) -> dict[
     return passed
 
 
-def is_listed(name: str, listed: Container[str]) -> bool:
+def is_listed(name: str, differences: Container[str]) -> bool:
     """Return whether a test is listed. A name without parameters lists all tests of this name."""
-    return name in listed or name.partition("[")[0] in listed
+    return name in differences or name.partition("[")[0] in differences
 
 
-def find_unlisted_failures(passed: Mapping[str, bool], listed: Container[str]) -> list[str]:
+def find_unlisted_failures(passed: Mapping[str, bool], differences: Container[str]) -> list[str]:
     """Return the failed tests without a listed difference."""
-    return [name for name, has_passed in passed.items() if not has_passed and not is_listed(name, listed)]
+    return [name for name, has_passed in passed.items() if not has_passed and not is_listed(name, differences)]
 
 
-def list_notes(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
-    """Yield the lines of notes. `again` has the results of a second run of unlisted failures."""
+def list_notes(
+    passed: Mapping[str, bool], second_run: Mapping[str, bool], differences: Container[str]
+) -> Iterator[str]:
+    """Yield the lines of notes. `second_run` has the results of a second run of unlisted failures."""
     for name, has_passed in passed.items():
-        if has_passed and is_listed(name, listed):
+        if has_passed and is_listed(name, differences):
             yield f"note: it is listed as a difference and passes: {name}"
-    for name, has_passed in again.items():
+    for name, has_passed in second_run.items():
         if has_passed:
             yield f"note: it has failed, and passes alone: {name}"
 
 
-def list_problems(passed: Mapping[str, bool], again: Mapping[str, bool], listed: Container[str]) -> Iterator[str]:
+def list_problems(
+    passed: Mapping[str, bool], second_run: Mapping[str, bool], differences: Container[str]
+) -> Iterator[str]:
     """Yield the problems of the run."""
-    for name in find_unlisted_failures(passed, listed):
-        if not again.get(name):
+    for name in find_unlisted_failures(passed, differences):
+        if not second_run.get(name):
             yield f"it fails and is not listed: {name}"
     if len(passed) < MINIMUM:
         yield f"only {len(passed)} tests have reached a server; at least {MINIMUM} are expected"

@@ -57,6 +57,6 @@ class Box(Toolbox):
             raise RuntimeError(f"cannot {what}")
 
 
-def convert_box(thing: Any) -> Any:
+def convert_box(value: Any) -> Any:
     """Convert a Box too, as a replacement of `discovery.convert_toolbox`."""
-    return thing if isinstance(thing, Box) else None
+    return value if isinstance(value, Box) else None

@@ -78,7 +78,7 @@ def inject(text: str, **more: Any) -> HookResult:
 
 def modify(**data: Any) -> Callable[[Json], HookResult]:
     """Return a decision function with these changes to the data."""
-    return lambda given: HookResult(action="modify", data={**given, **data})
+    return lambda arguments: HookResult(action="modify", data={**arguments, **data})
 
 
 class ScriptedUser:

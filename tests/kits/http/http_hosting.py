@@ -119,10 +119,10 @@ async def uvicorn_with(app: Any) -> AsyncIterator[str]:
 def stateless_request(method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
     """Keyword arguments of a POST in the stateless era."""
     params = params or {}
-    named = {"Mcp-Name": params["name"]} if "name" in params else {}
+    name_header = {"Mcp-Name": params["name"]} if "name" in params else {}
     return {
         "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": ENVELOPE}},
-        "headers": {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **named, **headers},
+        "headers": {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, **name_header, **headers},
     }
 
 

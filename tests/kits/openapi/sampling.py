@@ -59,31 +59,33 @@ def sample(schema: Any, root: Json, depth: int) -> Any:
         return schema["default"]
     for key in ("oneOf", "anyOf"):
         if key in schema:
-            rest = {name: value for name, value in schema.items() if name != key}
-            return sample(merge([rest, resolve(schema[key][0], root)], root), root, depth + 1)
+            remainder = {name: value for name, value in schema.items() if name != key}
+            return sample(merge([remainder, resolve(schema[key][0], root)], root), root, depth + 1)
     if "allOf" in schema:
-        rest = {name: value for name, value in schema.items() if name != "allOf"}
-        return sample(merge([rest, *(resolve(one, root) for one in schema["allOf"])], root), root, depth + 1)
+        remainder = {name: value for name, value in schema.items() if name != "allOf"}
+        return sample(
+            merge([remainder, *(resolve(subschema, root) for subschema in schema["allOf"])], root), root, depth + 1
+        )
     return sample_type(schema, root, depth)
 
 
 def sample_type(schema: Json, root: Json, depth: int) -> Any:
     kinds = schema.get("type")
-    kind = (kinds[0] if isinstance(kinds, list) else kinds) or ("object" if "properties" in schema else "string")
-    if kind == "object":
+    type_name = (kinds[0] if isinstance(kinds, list) else kinds) or ("object" if "properties" in schema else "string")
+    if type_name == "object":
         properties = schema.get("properties", {})
         names = [name for name in schema.get("required", ()) if name in properties]
         return {name: sample(properties[name], root, depth + 1) for name in names}
-    if kind == "array":
+    if type_name == "array":
         count = max(schema.get("minItems", 1), 1)
         items = [sample(schema.get("items", {}), root, depth + 1) for _ in range(count)]
-        return [f"{one}{index}" if isinstance(one, str) and index else one for index, one in enumerate(items)]
-    if kind in ("integer", "number"):
+        return [f"{item}{index}" if isinstance(item, str) and index else item for index, item in enumerate(items)]
+    if type_name in ("integer", "number"):
         low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + ("exclusiveMinimum" in schema))
         return min(max(low, 1), schema.get("maximum", 10**9))
-    if kind == "string":
+    if type_name == "string":
         return sample_text(schema)
-    return {"boolean": True, "null": None}[kind]
+    return {"boolean": True, "null": None}[type_name]
 
 
 def sample_text(schema: Json) -> str:

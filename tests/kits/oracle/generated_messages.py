@@ -118,9 +118,9 @@ class Conversation:
         """Return one message. A third of them are valid."""
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
-            found = places(message)
-            inner = [place for place in found if len(place) > 1]
-            place = random.choice(inner if inner and random.random() < 0.8 else found)
+            all_places = places(message)
+            inner = [place for place in all_places if len(place) > 1]
+            place = random.choice(inner if inner and random.random() < 0.8 else all_places)
             message = changed(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
         line = _write(message)
         if random.random() < 0.03:
@@ -129,18 +129,18 @@ class Conversation:
         return line.replace(b"\n", b" ")
 
     def _make_message(self) -> Any:
-        random, kind = self._random, self._random.random()
-        if kind < 0.1:
+        random, choice = self._random, self._random.random()
+        if choice < 0.1:
             method, params = random.choice(NOTIFICATIONS)
             if method == "notifications/cancelled" and self._ids and random.random() < 0.7:
                 number = random.choice(self._ids[-5:])
                 params = {**params, "requestId": str(number) if random.random() < 0.1 else number}
             return {"jsonrpc": "2.0", "method": method, "params": params}
-        if kind < 0.2:
+        if choice < 0.2:
             return {"jsonrpc": "2.0", **random.choice(ANSWERS)}
-        own = STATELESS if self.is_stateless else HANDSHAKE
-        other = HANDSHAKE if self.is_stateless else STATELESS
-        method, params = random.choice(other if kind < 0.23 else own if kind < 0.4 else COMMON)
+        same_era = STATELESS if self.is_stateless else HANDSHAKE
+        other_era = HANDSHAKE if self.is_stateless else STATELESS
+        method, params = random.choice(other_era if choice < 0.23 else same_era if choice < 0.4 else COMMON)
         return self._make_request(method, params)
 
     def _make_request(self, method: str, params: Json) -> Json:

@@ -37,20 +37,20 @@ class HttpTwin:
     async def post(self, changes: Mapping[str, str | None]) -> None:
         """Send the message, and wait for the whole response. `changes` are headers; None leaves one out."""
         headers = {**make_headers(self._line), **changes}
-        given = {name: value for name, value in headers.items() if value is not None}
-        response = await self._http.post("/mcp", content=self._line, headers=given)
+        all_headers = {name: value for name, value in headers.items() if value is not None}
+        response = await self._http.post("/mcp", content=self._line, headers=all_headers)
         self.status = int(response.status_code)
-        kind = response.headers.get("content-type", "").partition(";")[0]
-        if kind == "text/event-stream":
+        media_type = response.headers.get("content-type", "").partition(";")[0]
+        if media_type == "text/event-stream":
             lines = [line.removeprefix("data:") for line in response.text.splitlines() if line.startswith("data:")]
         else:
-            lines = [response.text] if kind == "application/json" else []
+            lines = [response.text] if media_type == "application/json" else []
         self._sent = [json.loads(line) for line in lines if line.strip()]
 
     def collect(self) -> list[Any]:
         """Return the messages of the last response."""
-        sent, self._sent = self._sent, []
-        return sent
+        messages, self._sent = self._sent, []
+        return messages
 
 
 class HttpTwinServers(TwinServers):

@@ -36,9 +36,9 @@ class ListedDifference:
 
 def find_difference(outcome: Outcome, *, is_http: bool = False) -> ListedDifference | None:
     """Return the listed difference that explains a disagreement, or None."""
-    stateless = (each for each in DIFFERENCES if each.applies is not _is_before_initialize)
-    listed = [*HTTP_DIFFERENCES, *stateless] if is_http else DIFFERENCES
-    return next((each for each in listed if each.applies(outcome)), None)
+    stateless = (difference for difference in DIFFERENCES if difference.applies is not _is_before_initialize)
+    differences = [*HTTP_DIFFERENCES, *stateless] if is_http else DIFFERENCES
+    return next((difference for difference in differences if difference.applies(outcome)), None)
 
 
 def _get_error(groups: Any) -> Json | None:
@@ -98,7 +98,7 @@ def _is_not_json(outcome: Outcome) -> bool:
 def _is_old_form(outcome: Outcome) -> bool:
     name = "request elicitation/create"
     ours, theirs = outcome.engine.get(name, []), outcome.oracle.get(name, [])
-    with_mode = [{**each, "params": {"mode": "form", **each["params"]}} for each in ours]
+    with_mode = [{**request, "params": {"mode": "form", **request["params"]}} for request in ours]
     return bool(ours) and with_mode == theirs and {**outcome.engine, name: 0} == {**outcome.oracle, name: 0}
 
 
@@ -134,7 +134,7 @@ def _has_duplicate_key(outcome: Outcome) -> bool:
     if not _is_rejected(outcome, -32600) or outcome.message is None:
         return False
     pairs: list[list[str]] = []
-    json.loads(outcome.line, object_pairs_hook=lambda found: pairs.append([name for name, _ in found]))
+    json.loads(outcome.line, object_pairs_hook=lambda members: pairs.append([name for name, _ in members]))
     return any(len(set(names)) < len(names) for names in pairs)
 
 
@@ -189,7 +189,9 @@ def _cancels_by_text(outcome: Outcome) -> bool:
     """Whether the client cancels request 7 as "7"."""
     number = _params(outcome).get("requestId")
     is_cancellation = (outcome.message or {}).get("method") == "notifications/cancelled"
-    return is_cancellation and any(number != each and str(number) == str(each) for each in outcome.in_flight)
+    return is_cancellation and any(
+        number != request_id and str(number) == str(request_id) for request_id in outcome.in_flight
+    )
 
 
 def _is_used_state(outcome: Outcome) -> bool:
@@ -401,5 +403,5 @@ HTTP_DIFFERENCES = (
 def describe(outcome: Outcome) -> str:
     """Return an outcome for the report of a failed test."""
     line = outcome.line.decode(errors="replace")
-    sent = f"  engine: {json.dumps(outcome.engine)}\n  oracle: {json.dumps(outcome.oracle)}"
-    return f"{line}\n{sent}\n  statuses: {outcome.statuses}"
+    messages = f"  engine: {json.dumps(outcome.engine)}\n  oracle: {json.dumps(outcome.oracle)}"
+    return f"{line}\n{messages}\n  statuses: {outcome.statuses}"

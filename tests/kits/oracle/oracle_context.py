@@ -42,13 +42,13 @@ class OracleContext(RunningCall):
     """
 
     def __init__(self, request: SdkRequest, registry: ToolRegistry, level: str, answers: Mapping[str, Any]) -> None:
-        declared = request.session.client_capabilities
+        capabilities = request.session.client_capabilities
         super().__init__(
             caller=registry,
             protocol_version=request.protocol_version,
             request_id=str(request.request_id),
             meta=request.meta,
-            capabilities=declared.model_dump(by_alias=True, exclude_none=True) if declared is not None else {},
+            capabilities=capabilities.model_dump(by_alias=True, exclude_none=True) if capabilities is not None else {},
         )
         self.asked: dict[str, QuestionRequest] = {}
         self._request = request
@@ -69,7 +69,7 @@ class OracleContext(RunningCall):
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
         requests = {key: to_request(question, self.protocol_version) for key, question in questions.items()}
         required = [request.required for request in requests.values()]
-        if missing := [each for each in required if is_capability_missing(self.capabilities, each)]:
+        if missing := [capability for capability in required if is_capability_missing(self.capabilities, capability)]:
             raise MissingCapability(merge_capabilities(missing))
         if not self._is_stateless:
             answers = await self._send_all(requests)

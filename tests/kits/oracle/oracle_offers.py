@@ -165,8 +165,8 @@ async def fail_to_prompt(data: Mapping[str, Any]) -> str:
     raise KeyError("secret detail")
 
 
-async def suggest_names(typed: str, known: Mapping[str, str]) -> list[str]:
-    return ["Ada", "Alan", *sorted(known)]
+async def suggest_names(typed: str, arguments: Mapping[str, str]) -> list[str]:
+    return ["Ada", "Alan", *sorted(arguments)]
 
 
 ICONS = [{"src": "https://example.com/icon.png", "mimeType": "image/png", "sizes": ["48x48"]}]

@@ -153,14 +153,14 @@ def record_run(client_run: ClientRun, folder: Path, environ: Mapping[str, str]) 
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         text = text.replace("{server}", str(folder / "server")).replace("{project}", str(project))
         (home / name).write_text(text, encoding="utf-8")
-    done = run(client_run.command, {**environ, **client_run.environ, "HOME": str(home)}, TIMEOUT, project)
+    process = run(client_run.command, {**environ, **client_run.environ, "HOME": str(home)}, TIMEOUT, project)
     places = {str(home): "/home/user", str(folder): "/home", platform.node(): "host"}
     logs = sorted((folder / "logs").iterdir())
     sessions = [read_log(log.read_bytes(), places) for log in logs]
     for log in logs:
         log.unlink()
     if not sessions:
-        raise RuntimeError(f"{client_run.client} has not connected:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"{client_run.client} has not connected:\n{process.stdout}{process.stderr}")
     suffixes = [""] if len(sessions) == 1 else [f", connection {1 + number}" for number in range(len(sessions))]
     return {client_run.session + suffix: session for suffix, session in zip(suffixes, sessions, strict=True)}
 
@@ -185,9 +185,9 @@ def main(only: Sequence[str]) -> None:
         path = programs(folder / "bin", find_node(), installed(find_node()))
         environ = {"PATH": path, "LANG": "C.UTF-8", **QUIET, "MCP_BRIDGE_NODE_MODULES": str(node.modules)}
         sessions: defaultdict[str, dict[str, list[Json]]] = defaultdict(dict)
-        for each in [*list_runs(node, server), *list_model_runs()]:
-            if not only or each.client in only:
-                sessions[each.client] |= record_run(each, folder, environ)
+        for client_run in [*list_runs(node, server), *list_model_runs()]:
+            if not only or client_run.client in only:
+                sessions[client_run.client] |= record_run(client_run, folder, environ)
         for client, recorded in sessions.items():
             written = write_recording(client, recorded)
             count = sum(map(len, recorded.values()))

@@ -16,9 +16,9 @@ _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"(?<=: )1\d{12}\b")
 
 
-def name_request(method: str, known: Collection[str]) -> str:
+def name_request(method: str, names: Collection[str]) -> str:
     """Return a name for a request of the server, such as `roots/list#1`, given the names of those before."""
-    return f"{method}#{1 + sum(name.startswith(method) for name in known)}"
+    return f"{method}#{1 + sum(name.startswith(method) for name in names)}"
 
 
 def read_log(log: bytes, places: Mapping[str, str]) -> list[Json]:
@@ -47,7 +47,7 @@ def read_log(log: bytes, places: Mapping[str, str]) -> list[Json]:
 
 def write_recording(name: str, sessions: Mapping[str, Sequence[Json]]) -> Path:
     """Write a client's sessions to a file: a line with the name of each, and a line for each of its messages."""
-    lines = [each for session, messages in sessions.items() for each in ({"session": session}, *messages)]
+    lines = [record for session, messages in sessions.items() for record in ({"session": session}, *messages)]
     path = FOLDER / f"{name}.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     return path
@@ -74,12 +74,12 @@ def _make_general(text: str, places: Mapping[str, str]) -> str:
     for place, name in places.items():
         text = text.replace(place, name)
     ids: list[str] = []
-    text = _RANDOM.sub(lambda found: f"00000000-0000-0000-0000-{_find_number(ids, found[0]):012}", text)
+    text = _RANDOM.sub(lambda match: f"00000000-0000-0000-0000-{_find_number(ids, match[0]):012}", text)
     return _TIME.sub("0", text)
 
 
-def _find_number(known: list[str], value: str) -> int:
+def _find_number(values: list[str], value: str) -> int:
     """Return the number of a value. A new value gets the next one."""
-    if value not in known:
-        known.append(value)
-    return 1 + known.index(value)
+    if value not in values:
+        values.append(value)
+    return 1 + values.index(value)

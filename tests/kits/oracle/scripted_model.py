@@ -68,8 +68,8 @@ def _format_event(event: Json) -> bytes:
 def choose_call(names: Iterable[str], results: int) -> tuple[str, Json] | None:
     """Return the next call of an offered tool, by the client's name for it, or None if there is none."""
     offered = list(names)
-    found = ((name, arguments) for tool, arguments in CALLS for name in offered if re.fullmatch(rf"(.*_)?{tool}", name))
-    return next(islice(found, results, None), None)
+    calls = ((name, arguments) for tool, arguments in CALLS for name in offered if re.fullmatch(rf"(.*_)?{tool}", name))
+    return next(islice(calls, results, None), None)
 
 
 def respond_like_anthropic(body: Json) -> list[Json]:
@@ -99,12 +99,12 @@ def respond_like_anthropic(body: Json) -> list[Json]:
 
 def respond_like_google(body: Json) -> list[Json]:
     """Return the one response of generateContent."""
-    results = sum("functionResponse" in part for content in body["contents"] for part in content["parts"])
-    declared = (tool for each in body.get("tools", []) for tool in each.get("functionDeclarations", []))
-    call = choose_call((tool["name"] for tool in declared), results)
-    part: Json = {"text": "done"} if call is None else {"functionCall": {"name": call[0], "args": call[1]}}
+    results = sum("functionResponse" in block for content in body["contents"] for block in content["parts"])
+    declarations = (tool for tools in body.get("tools", []) for tool in tools.get("functionDeclarations", []))
+    call = choose_call((tool["name"] for tool in declarations), results)
+    block: Json = {"text": "done"} if call is None else {"functionCall": {"name": call[0], "args": call[1]}}
     return [{
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+        "candidates": [{"content": {"role": "model", "parts": [block]}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
     }]  # fmt: skip
 

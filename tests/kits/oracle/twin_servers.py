@@ -49,8 +49,8 @@ class EngineTwin:
 
     def collect(self) -> list[Json]:
         """Return the engine's messages since the last time."""
-        sent, self._sent = self._sent, []
-        return sent
+        messages, self._sent = self._sent, []
+        return messages
 
     def end(self) -> None:
         self._client.close()
@@ -87,13 +87,13 @@ class OracleTwin:
 
     def collect(self) -> list[Json]:
         """Return the messages of the SDK's server since the last time."""
-        sent: list[Json] = []
+        messages: list[Json] = []
         while True:
             try:
                 message = self._from_server.receive_nowait().message
             except (anyio.WouldBlock, anyio.EndOfStream):
-                return sent
-            sent.append(json.loads(message.model_dump_json(by_alias=True, exclude_unset=True)))
+                return messages
+            messages.append(json.loads(message.model_dump_json(by_alias=True, exclude_unset=True)))
 
     def end(self) -> None:
         for stream in (self._to_server, self.read, self.write, self._from_server):
@@ -210,8 +210,8 @@ class TwinServers:
 
     async def _collect(self, line: bytes, message: Json | None) -> Outcome:
         await anyio.wait_all_tasks_blocked()
-        sent = self._engine.collect(), self._oracle.collect()
-        return Outcome(line, message, *sent, self._is_initialized, list(self._in_flight))
+        messages = self._engine.collect(), self._oracle.collect()
+        return Outcome(line, message, *messages, self._is_initialized, list(self._in_flight))
 
     def _note_request(self, outcome: Outcome) -> None:
         """Remember the state of the client's requests, which is the same on both servers."""
@@ -219,10 +219,10 @@ class TwinServers:
         if "method" in message and "id" in message:
             self._in_flight.append(message["id"])
         responses = [sent for group in outcome.engine.values() for sent in group if "method" not in sent]
-        done = [sent["id"] for sent in responses]
+        ids = [sent["id"] for sent in responses]
         if message.get("method") == CANCELLED and isinstance(message.get("params"), dict):
-            done.append(message["params"].get("requestId"))
-        self._in_flight = [number for number in self._in_flight if number not in done]
+            ids.append(message["params"].get("requestId"))
+        self._in_flight = [number for number in self._in_flight if number not in ids]
         self._is_initialized |= message.get("method") == "initialize" and any("result" in sent for sent in responses)
 
 

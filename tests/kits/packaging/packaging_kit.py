@@ -94,13 +94,13 @@ class Done:
 
 def environment(**added: str) -> dict[str, str]:
     """Return this process' environment without variables that would affect another environment."""
-    kept = {key: value for key, value in os.environ.items() if "COV" not in key and key != "PYTHONPATH"}
-    return {**kept, **added}
+    variables = {key: value for key, value in os.environ.items() if "COV" not in key and key != "PYTHONPATH"}
+    return {**variables, **added}
 
 
 def run(folder: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> Done:
     """Run the command in a folder."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", *map(str, args)],
         cwd=folder,
         env={**os.environ, **(env or {})},
@@ -109,7 +109,7 @@ def run(folder: Path, *args: str | Path, env: Mapping[str, str] | None = None) -
         encoding="utf-8",
         timeout=TIMEOUT,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(process.returncode, process.stdout, process.stderr)
 
 
 @cache
@@ -178,23 +178,23 @@ def pip(*args: str | Path, python: str | Path = sys.executable, **env: str) -> s
 
 def pip_for_uv() -> dict[str, str]:
     """Return pip's package sources, from its files and variables, as variables of uv."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         env=environment(),
         capture_output=True,
         text=True,
         timeout=BUILD,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     # Environment variables take precedence.
-    lines = sorted(done.stdout.splitlines(), key=lambda line: line.startswith(":env:"))
+    lines = sorted(process.stdout.splitlines(), key=lambda line: line.startswith(":env:"))
     pairs = (line.partition("=") for line in lines)
-    found = {key.rpartition(".")[2]: ast.literal_eval(value) for key, _, value in pairs}
-    told = {FOR_UV[key]: " ".join(value.split()) for key, value in found.items() if key in FOR_UV}
-    if "UV_FIND_LINKS" in told:
-        told["UV_FIND_LINKS"] = told["UV_FIND_LINKS"].replace(" ", ",")
+    settings = {key.rpartition(".")[2]: ast.literal_eval(value) for key, _, value in pairs}
+    variables = {FOR_UV[key]: " ".join(value.split()) for key, value in settings.items() if key in FOR_UV}
+    if "UV_FIND_LINKS" in variables:
+        variables["UV_FIND_LINKS"] = variables["UV_FIND_LINKS"].replace(" ", ",")
     ours = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON": sys.executable, "UV_PYTHON_DOWNLOADS": "never"}
-    return {name: value for name, value in {**ours, **told}.items() if name not in os.environ}
+    return {name: value for name, value in {**ours, **variables}.items() if name not in os.environ}
 
 
 def without(config: pytest.Config, reason: str) -> None:
@@ -216,12 +216,12 @@ def built_wheel(factory: pytest.TempPathFactory, config: pytest.Config) -> Path:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "the-wheel"
     with exclusive(folder.with_suffix(".lock")):
         if not any(folder.glob("*.whl")):
-            done = pip("wheel", "--no-deps", "--wheel-dir", folder, ROOT)
-            if done.returncode and offline(done.stderr):
+            process = pip("wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+            if process.returncode and offline(process.stderr):
                 without(config, "NO NETWORK TO GET THE BUILD BACKEND, SO NOTHING MADE WITH A WHEEL IS TESTED")
-            assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("*.whl")
-    return made
+            assert process.returncode == 0, process.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 def site_packages(venv: Path) -> Path:

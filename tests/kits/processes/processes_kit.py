@@ -27,12 +27,12 @@ def a_token() -> str:
 
 def carrying(token: str) -> list[int]:
     """Return the running processes with a token in their command line."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if token in " ".join(process.cmdline()[-2:]) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 def is_gone(token: str) -> None:
@@ -43,8 +43,8 @@ def is_gone(token: str) -> None:
 @contextlib.contextmanager
 def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
     """Yield a server with tools that start processes."""
-    given = {"limits": SHORT, **settings}
-    with run_server(way, folder, TOOLS, given, options=options) as server:
+    all_settings = {"limits": SHORT, **settings}
+    with run_server(way, folder, TOOLS, all_settings, options=options) as server:
         yield server
 
 

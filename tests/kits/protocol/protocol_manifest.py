@@ -37,13 +37,13 @@ class Requirement:
 
 def requirements() -> dict[str, Requirement]:
     """The manifest, by id."""
-    found: dict[str, Requirement] = {}
+    by_id: dict[str, Requirement] = {}
     for file in sorted((HERE / "requirements").glob("*.toml")):
         for name, row in tomllib.loads(file.read_text()).items():
             (level,) = row.keys() - {"spec"}
             number = f"{file.stem}/{name}"
-            found[number] = Requirement(number, tuple(row["spec"]), level, row[level])
-    return found
+            by_id[number] = Requirement(number, tuple(row["spec"]), level, row[level])
+    return by_id
 
 
 def proves(*ids: str) -> pytest.MarkDecorator:
@@ -72,8 +72,8 @@ def proofs() -> Iterator[Proof]:
         for name, function in vars(module).items():
             if name.startswith("test_") and function.__module__ == module.__name__:
                 marks = getattr(function, "pytestmark", [])
-                named = [requirement for mark in marks if mark.name == "proves" for requirement in mark.args]
-                for requirement, way in itertools.product(named, _ways(marks)):
+                ids = [requirement for mark in marks if mark.name == "proves" for requirement in mark.args]
+                for requirement, way in itertools.product(ids, _ways(marks)):
                     yield Proof(requirement, f"{file.name}::{name}", way)
 
 

@@ -59,8 +59,8 @@ def greeting() -> str:
     return "Hello!"
 
 
-async def frameworks(typed: str, known: Any) -> list[str]:
-    return {"python": ["flask", "django"], "go": ["gin"]}.get(known.get("language", ""), [])
+async def frameworks(typed: str, arguments: Any) -> list[str]:
+    return {"python": ["flask", "django"], "go": ["gin"]}.get(arguments.get("language", ""), [])
 
 
 @prompt(

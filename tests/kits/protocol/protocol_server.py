@@ -28,8 +28,8 @@ def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identit
     `drain` is in seconds.
     """
     registry = ToolRegistry()
-    others = {"resources": OFFERED.resources, "templates": OFFERED.templates, "prompts": OFFERED.prompts}
-    registry.publish("tests", OFFERED.list(), **others)
+    offers = {"resources": OFFERED.resources, "templates": OFFERED.templates, "prompts": OFFERED.prompts}
+    registry.publish("tests", OFFERED.list(), **offers)
     who = Identity(**{"name": NAME, "version": "1", **identity})
     return Bridge(registry, identity=who, state=State(**(state or {})), drain=drain)
 

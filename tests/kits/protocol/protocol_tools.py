@@ -164,9 +164,9 @@ def vendor(data: Any) -> ToolResult:
 async def hold(name: str, ctx: CallContext) -> str:
     """Reports progress and runs until it is let go."""
     await ctx.report_progress(1)
-    said = await until_let_go(name, ctx)
+    text = await until_let_go(name, ctx)
     await ctx.report_progress(2)
-    return said
+    return text
 
 
 async def until_let_go(name: str, ctx: CallContext) -> str:
@@ -249,9 +249,9 @@ async def keep(ctx: CallContext) -> str:
 @tool(registry=OFFERED)
 async def use_kept(ctx: CallContext) -> str:
     """Sends messages for the call that has ended."""
-    (kept,) = memory_of(ctx).kept
-    await kept.report_progress(2)
-    await kept.log("emergency", "too late")
+    (context,) = memory_of(ctx).kept
+    await context.report_progress(2)
+    await context.log("emergency", "too late")
     return "used"
 
 

@@ -12,12 +12,12 @@ from tests.kits.questions.asking_kit import NAME_SCHEMA
 WHO = Form("Who?", NAME_SCHEMA)
 
 
-def collecting(registry: ToolRegistry, seen: list[Any]) -> None:
-    """Register a tool that asks a question three times and collects the answers; `seen` has the input of each run."""
+def collecting(registry: ToolRegistry, runs: list[Any]) -> None:
+    """Register a tool that asks a question three times and collects the answers; `runs` has the input of each run."""
 
     @tool(registry=registry)
     def collect(ctx: CallContext) -> Any:
         """Collects."""
-        seen.append(({key: answer.content for key, answer in ctx.answers.items()}, ctx.state))
+        runs.append(({key: answer.content for key, answer in ctx.answers.items()}, ctx.state))
         got = [*(ctx.state or ()), *(answer.content["name"] for answer in ctx.answers.values())]
         return NeedsInput({"name": WHO}, got) if len(got) < 3 else " ".join(got)

@@ -39,8 +39,8 @@ class Node:
     def wait_for_stderr(self, text: str) -> None:
         """Wait until stderr has this text."""
         with self._has_news:
-            found = self._has_news.wait_for(lambda: text in self.stderr, TIMEOUT)
-        assert found, f"it never wrote {text!r}, but: {self.stderr[-2000:]}"
+            has_text = self._has_news.wait_for(lambda: text in self.stderr, TIMEOUT)
+        assert has_text, f"it never wrote {text!r}, but: {self.stderr[-2000:]}"
 
     def kill(self) -> None:
         """End all its processes as `kill -9` does."""
@@ -100,11 +100,11 @@ class Server(Node):
         def look() -> Json | None:
             answer = self.request("tasks/get", task, taskId=task)
             assert "result" in answer, answer
-            found: Json = answer["result"]
-            return found if found["status"] in (statuses or FINAL) else None
+            response: Json = answer["result"]
+            return response if response["status"] in (statuses or FINAL) else None
 
-        found: Json = eventually(look)
-        return found
+        response: Json = eventually(look)
+        return response
 
     def close(self) -> None:
         super().close()
@@ -118,11 +118,11 @@ class Cluster:
         self.folder = folder
         self._nodes: list[Node] = []
         (folder / "tools.py").write_text(tools)
-        given = {"sources": [{"type": "python", "path": "tools.py"}], **settings}
+        content = {"sources": [{"type": "python", "path": "tools.py"}], **settings}
         if redis:
-            given["state"] = {"store": redis, **settings.get("state", {})}
-            given["tasks"] = {"after": 0, "lease": 3, **settings.get("tasks", {})}
-        (folder / "mcp-bridge.json").write_text(json.dumps(given))
+            content["state"] = {"store": redis, **settings.get("state", {})}
+            content["tasks"] = {"after": 0, "lease": 3, **settings.get("tasks", {})}
+        (folder / "mcp-bridge.json").write_text(json.dumps(content))
 
     def __enter__(self) -> Self:
         return self

@@ -92,13 +92,13 @@ class Fleet:
         # A short run may kill only these three.
         first = random.sample(["server", "worker", "redis"], 3)
         while not self._is_done.wait(random.uniform(*PAUSE)):
-            kind = first.pop() if first else random.choices(["server", "worker", "redis"], [4, 4, 1])[0]
-            self.kills[kind] += 1
+            target = first.pop() if first else random.choices(["server", "worker", "redis"], [4, 4, 1])[0]
+            self.kills[target] += 1
             place = random.randrange(2)
-            if kind == "server":
+            if target == "server":
                 self.servers[place].kill()
                 self.servers[place] = self._cluster.start_server()
-            elif kind == "worker":
+            elif target == "worker":
                 self.workers[place].kill()
                 self.workers[place] = self._cluster.start_worker()
             else:
@@ -136,8 +136,8 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
         runs[number] = task["result"].get("_meta", {}).get("mcp-bridge/runs", 1)
 
     run_all(follow, count)
-    begun = Counter(map(int, log.read_text().split()))
-    unsaid = {number for number, times in begun.items() if times > runs[number]}
+    starts = Counter(map(int, log.read_text().split()))
+    unsaid = {number for number, times in starts.items() if times > runs[number]}
     # A request to create a task that got no response was sent again: that task may exist twice, unacknowledged.
     recreated = {params["arguments"]["number"] for params in fleet.repeated if params.get("name") == "work"}
     assert unsaid <= recreated, f"these ran more often than they say: {sorted(unsaid - recreated)}"
@@ -176,12 +176,12 @@ def check_changes(cluster: Cluster, servers: list[Server]) -> str:
     """Change the file of the tools, and check that clients of both servers receive a notification."""
     with ThreadPoolExecutor() as pool:
         ready = threading.Barrier(len(servers) + 1)
-        heard = [pool.submit(wait_for_change, server, ready) for server in servers]
+        notifications = [pool.submit(wait_for_change, server, ready) for server in servers]
         ready.wait(TIMEOUT)
         file = cluster.folder / "tools.py"
         file.write_text(file.read_text() + '\n@tool\ndef other() -> int:\n    "Return one."\n    return 1\n')
-        for each in heard:
-            each.result(TIMEOUT)
+        for notification in notifications:
+            notification.result(TIMEOUT)
     return "a changed file of tools: clients of both servers get list_changed"
 
 
@@ -202,8 +202,8 @@ def wait_for_change(server: Server, ready: threading.Barrier) -> None:
 def run_all(work: Callable[[int], None], count: int) -> None:
     """Do the work for each number, by a few concurrent clients."""
     with ThreadPoolExecutor(CLIENTS) as pool:
-        for done in [pool.submit(work, number) for number in range(count)]:
-            done.result()
+        for future in [pool.submit(work, number) for number in range(count)]:
+            future.result()
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def _fitting(schema: Json, version: str) -> st.SearchStrategy[Any]:
     if "$ref" in schema:
         return _defined(schema["$ref"].rsplit("/", 1)[-1], version)
     if "anyOf" in schema:
-        return st.one_of([_fitting(part, version) for part in schema["anyOf"]])
+        return st.one_of([_fitting(subschema, version) for subschema in schema["anyOf"]])
     if "enum" in schema or "const" in schema:
         return st.sampled_from(schema.get("enum") or [schema["const"]])
     types = schema.get("type", [])
@@ -64,13 +64,17 @@ def _fitting(schema: Json, version: str) -> st.SearchStrategy[Any]:
 
 def _of_type(name: str, schema: Json, version: str) -> st.SearchStrategy[Any]:
     if name == "object":
-        parts = {key: _fitting(part, version) for key, part in schema.get("properties", {}).items()}
+        parts = {key: _fitting(subschema, version) for key, subschema in schema.get("properties", {}).items()}
         required = schema.get("required", [])
         fixed = {key: parts.pop(key) for key in required}
         more = schema.get("additionalProperties")
-        others = st.dictionaries(NAMES, _fitting(more, version) if more else ANYTHING, max_size=2)
-        known = st.fixed_dictionaries(fixed, optional=parts)
-        return others if not fixed and not parts else st.tuples(others, known).map(lambda both: _join(*both, parts))
+        additional = st.dictionaries(NAMES, _fitting(more, version) if more else ANYTHING, max_size=2)
+        properties = st.fixed_dictionaries(fixed, optional=parts)
+        return (
+            additional
+            if not fixed and not parts
+            else st.tuples(additional, properties).map(lambda both: _join(*both, parts))
+        )
     if name == "array":
         return st.lists(_fitting(schema.get("items", {}), version), max_size=3)
     number = st.floats(schema.get("minimum", -2), schema.get("maximum", 2)).filter(lambda value: value % 1)
@@ -83,9 +87,9 @@ def _of_type(name: str, schema: Json, version: str) -> st.SearchStrategy[Any]:
     }[name]
 
 
-def _join(others: Json, known: Json, optional: Json) -> Json:
+def _join(additional: Json, properties: Json, optional: Json) -> Json:
     """Add unknown keys to the known ones."""
-    return {**{key: value for key, value in others.items() if key not in optional}, **known}
+    return {**{key: value for key, value in additional.items() if key not in optional}, **properties}
 
 
 @st.composite

@@ -29,7 +29,7 @@ REFERENCES = st.sampled_from(["#", "#/$defs/n", "#/$defs/m", "#n", "#/$defs/%6D"
 def sound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Schemas of some keywords, each of them as JSON Schema allows it."""
     some = st.lists(inner, min_size=1, max_size=3)
-    named = st.dictionaries(NAMES, inner, max_size=3)
+    members = st.dictionaries(NAMES, inner, max_size=3)
     fields = st.lists(NAMES, unique=True, max_size=3)
     every: dict[str, st.SearchStrategy[Any]] = {
         "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
@@ -45,7 +45,7 @@ def sound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
         **dict.fromkeys(["prefixItems", "allOf", "anyOf", "oneOf"], some),
         "uniqueItems": st.booleans(),
         "required": fields,
-        **dict.fromkeys(["properties", "dependentSchemas"], named),
+        **dict.fromkeys(["properties", "dependentSchemas"], members),
         "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
         "dependentRequired": st.dictionaries(NAMES, fields, max_size=2),
         "format": FORMATS,
@@ -69,9 +69,9 @@ FURTHER_IN = st.one_of(
 PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN, sound, max_leaves=6)
 
 
-def whole(body: dict[str, Any], one: Any, other: Any) -> dict[str, Any]:
+def whole(body: dict[str, Any], first: Any, second: Any) -> dict[str, Any]:
     """Return a schema with valid references."""
-    return {**body, "$defs": {"n": one, "m": {"allOf": [other], "$anchor": "n"}}}
+    return {**body, "$defs": {"n": first, "m": {"allOf": [second], "$anchor": "n"}}}
 
 
 PLAIN = st.recursive(st.booleans(), sound, max_leaves=4)

@@ -80,9 +80,9 @@ STEPS = st.lists(
 
 def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
     """A text with pieces cut, doubled, inserted and exchanged."""
-    for how, one, other, token in steps:
+    for how, begin_share, size_share, token in steps:
         size = len(text)
-        start, stop = sorted((int(one * size), min(size, int(one * size) + int(other * 12))))
+        start, stop = sorted((int(begin_share * size), min(size, int(begin_share * size) + int(size_share * 12))))
         lines = text.splitlines(keepends=True) or [""]
         match how:
             case "cut":
@@ -94,7 +94,7 @@ def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
             case "swap":
                 text = text[:start] + token + text[stop:]
             case "line":
-                text = "".join([*lines, lines[int(one * (len(lines) - 1))]])
+                text = "".join([*lines, lines[int(begin_share * (len(lines) - 1))]])
             case _:
                 text = text[:start]
     return text
@@ -102,18 +102,20 @@ def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
 
 def _places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place, *(found for step, item in inner for found in _places(item, (*place, step)))]
+    return [place, *(inner_place for step, item in inner for inner_place in _places(item, (*place, step)))]
 
 
 def _changed(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
     if not place:
         return {**data, str(value)[:9]: value} if isinstance(data, dict) and how == "add" else value
-    step, *rest = place
+    step, *remainder = place
     if isinstance(data, dict):
-        if how == "drop" and not rest:
+        if how == "drop" and not remainder:
             return {key: item for key, item in data.items() if key != step}
-        return {key: _changed(item, tuple(rest), how, value) if key == step else item for key, item in data.items()}
-    return [_changed(item, tuple(rest), how, value) if index == step else item for index, item in enumerate(data)]
+        return {
+            key: _changed(item, tuple(remainder), how, value) if key == step else item for key, item in data.items()
+        }
+    return [_changed(item, tuple(remainder), how, value) if index == step else item for index, item in enumerate(data)]
 
 
 @st.composite

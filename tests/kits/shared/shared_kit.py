@@ -58,15 +58,15 @@ def sharing(folder: Path, **settings: Any) -> Iterator[Any]:
 
 def find_servers(folder: Path) -> list[int]:
     """Return the processes with files of a folder, without their supervisors."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             line = " ".join(process.cmdline())
             is_live = process.status() != psutil.STATUS_ZOMBIE
             if "_cli.shared.server" in line and str(folder) in line and is_live:
-                found.append((process.pid, process.ppid()))
-    parents = {parent for _, parent in found}
-    return [pid for pid, _ in found if pid not in parents]
+                processes.append((process.pid, process.ppid()))
+    parents = {parent for _, parent in processes}
+    return [pid for pid, _ in processes if pid not in parents]
 
 
 def end_servers(folder: Path) -> None:

@@ -45,13 +45,13 @@ NOTIFIED: list[tuple[str, Json]] = [
 def messages(*, stateless: bool) -> list[Json]:
     """Return a valid message of every kind in an era."""
     meta = {"_meta": ENVELOPE} if stateless else {}
-    asked = [{"jsonrpc": "2.0", "id": ID, "method": name, "params": {**params, **meta}} for name, params in CALLS]
-    told = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFIED]
+    requests = [{"jsonrpc": "2.0", "id": ID, "method": name, "params": {**params, **meta}} for name, params in CALLS]
+    notifications = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFIED]
     answered: list[Json] = [
         {"jsonrpc": "2.0", "id": ID, "result": {}},
         {"jsonrpc": "2.0", "id": ID, "error": {"code": -1, "message": "no"}},
     ]
-    return [*asked, *told, *answered]
+    return [*requests, *notifications, *answered]
 
 
 MEMBERS = ["id", "ID", "jsonrpc", "method", "params", "_meta", "name", "arguments", "uri", "cursor", "result", "error"]
@@ -81,7 +81,7 @@ VALUES = st.recursive(
 def places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in some data, the whole first."""
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place, *(found for step, item in inner for found in places(item, (*place, step)))]
+    return [place, *(inner_place for step, item in inner for inner_place in places(item, (*place, step)))]
 
 
 def changed(data: Any, place: tuple[Any, ...], how: str, name: str, value: Any) -> Any:
@@ -93,21 +93,21 @@ def changed(data: Any, place: tuple[Any, ...], how: str, name: str, value: Any) 
     if not place:
         return value if how == "put" else [data] if how == "wrap" else data
     if isinstance(data, list):
-        rest = [item for index, item in enumerate(data) if index != place[0]]
-        return rest if how == "drop" else [*rest, value]
+        items = [item for index, item in enumerate(data) if index != place[0]]
+        return items if how == "drop" else [*items, value]
     old = data[place[0]]
-    rest = {key: item for key, item in data.items() if key != place[0]}
+    items = {key: item for key, item in data.items() if key != place[0]}
     match how:
         case "drop":
-            return rest
+            return items
         case "put":
             return {**data, place[0]: value}
         case "rename":
-            return {**rest, name: old}
+            return {**items, name: old}
         case "wrap":
             return {**data, place[0]: [old] if name else {name: old}}
-        case "swap" if rest:
-            other = next(iter(rest))
+        case "swap" if items:
+            other = next(iter(items))
             return {**data, place[0]: data[other], other: old}
     return {**data, name: value}
 

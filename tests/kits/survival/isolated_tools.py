@@ -43,16 +43,16 @@ async def stays(token: str) -> str:
 @tool
 async def invokes(ctx: CallContext, name: str, times: int = 1) -> list[str]:
     """Call another tool this many times concurrently."""
-    said: list[str] = []
+    results: list[str] = []
 
     async def one() -> None:
         result = await ctx.invoke(name, {})
-        said.append(str(result.output) if result.success else f"{result.code}")
+        results.append(str(result.output) if result.success else f"{result.code}")
 
     async with anyio.create_task_group() as tasks:
         for _ in range(times):
             tasks.start_soon(one)
-    return [str(os.getpid()), *said]
+    return [str(os.getpid()), *results]
 
 
 @tool
@@ -114,15 +114,15 @@ def leaves_children(token: str, dies: bool) -> list[int]:
     """Start processes without an end, some of them outside the process group."""
     program = [sys.executable, "-S", "-c", "import time; time.sleep(600)", f"child-{token}"]
     daemon = f"import os, subprocess; os.fork() and os._exit(0); os.setsid(); subprocess.run({program!r})"
-    made = [
+    processes = [
         subprocess.Popen(program),
         subprocess.Popen(program, start_new_session=True),
         subprocess.Popen([sys.executable, "-S", "-c", daemon, f"child-{token}"]),
     ]
     if not (forked := os.fork()):
         time.sleep(600)
-    made[2].wait()
-    numbers = [os.getpid(), made[0].pid, made[1].pid, forked]
+    processes[2].wait()
+    numbers = [os.getpid(), processes[0].pid, processes[1].pid, forked]
     spoken(f"begun {token} {' '.join(map(str, numbers))}")
     if dies:
         os._exit(9)
@@ -167,9 +167,9 @@ def _kill_parent() -> None:
 
 
 def _pieces() -> None:
-    kept = []
+    pieces = []
     while True:
-        kept.append(bytearray(1 << 20))
+        pieces.append(bytearray(1 << 20))
 
 
 def _busy() -> None:
@@ -202,9 +202,9 @@ def _prints() -> None:
 
 
 def _files() -> int:
-    kept = []
+    files = []
     while True:
-        kept.append(open(os.devnull))  # noqa: SIM115
+        files.append(open(os.devnull))  # noqa: SIM115
 
 
 def _large() -> None:

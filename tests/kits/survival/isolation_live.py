@@ -44,10 +44,10 @@ def code_of(result: dict[str, Any]) -> str | None:
 def eventually(holds: Callable[[], Any], within: float = TIMEOUT) -> Any:
     """Wait until a condition is true, and return its value."""
     end = time.monotonic() + within
-    while not (found := holds()):
+    while not (result := holds()):
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.02)
-    return found
+    return result
 
 
 def is_gone(pid: int) -> bool:
@@ -61,8 +61,8 @@ def is_gone(pid: int) -> bool:
 def pids_of(server: Any, token: str) -> list[int]:
     """Return the processes in the output of a tool at its start."""
     server.wait_for_stderr(f"begun {token}")
-    found = [match[2] for match in BEGUN.finditer(server.stderr) if match[1] == token]
-    return [int(pid) for pid in found[-1].split()]
+    pids = [match[2] for match in BEGUN.finditer(server.stderr) if match[1] == token]
+    return [int(pid) for pid in pids[-1].split()]
 
 
 def children_of(token: str) -> list[int]:

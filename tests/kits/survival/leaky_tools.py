@@ -105,15 +105,15 @@ def _logs() -> str:
     log.error("too few %s %s", SECRETS)  # noqa: PLE1206 - on purpose
     log.error("spiteful %s", Spiteful())
     logging.getLogger("httpx").warning("Authorization: Bearer %s", ALL[0])
-    own = logging.getLogger("leaky.own")
+    logger = logging.getLogger("leaky.own")
     # The formatter of this handler keeps the traceback in the record.
     handler = logging.FileHandler(os.devnull)
-    own.addHandler(handler)
+    logger.addHandler(handler)
     try:
         _chained()
     except RuntimeError:
-        own.exception("with a handler of its own")
-    own.removeHandler(handler)
+        logger.exception("with a handler of its own")
+    logger.removeHandler(handler)
     handler.close()
     return "done"
 

@@ -80,10 +80,10 @@ def several(items: list[int], words: list[Annotated[str, Field(pattern=r"^(a+)+b
 def beside(data: dict[str, Any]) -> ToolResult:
     """Return a short text with large other fields."""
     much = "x" * data["size"]
-    given = {"structured": {"output": {"much": much}}, "meta": {"meta": {"much": much}, "output": {"a": 1}}}[
+    parts = {"structured": {"output": {"much": much}}, "meta": {"meta": {"much": much}, "output": {"a": 1}}}[
         data["where"]
     ]
-    return ToolResult(content=[Text("short")], **given)
+    return ToolResult(content=[Text("short")], **parts)
 
 
 SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}, "where": {"type": "string"}}}

@@ -284,5 +284,5 @@ GROUPS: dict[str, Callable[[Era], Iterator[Row]]] = {
 
 def rows(way: Way, group: str) -> list[Row]:
     """The rows of a group for a way."""
-    made = list(GROUPS[group](Era(way.stateless)))
-    return [_over_http(row, way) for row in made] if way.transport == "http" else made
+    table = list(GROUPS[group](Era(way.stateless)))
+    return [_over_http(row, way) for row in table] if way.transport == "http" else table

@@ -24,13 +24,13 @@ from tests.kits.survival.malformed_rows import (
 def shapes(era: Era) -> Iterator[Row]:
     """Arguments of various depths and widths. The model learns which limit they exceed."""
     for depth in (10, 500):
-        for kind, opening, closing in [("arrays", "[", "]"), ("objects", '{"a":', "}")]:
-            name = f"{kind} {depth} deep"
+        for container, opening, closing in [("arrays", "[", "]"), ("objects", '{"a":', "}")]:
+            name = f"{container} {depth} deep"
             deep = f"{opening * depth}1{closing * depth}"
             call = json.dumps(era.call(name, {"text": "HERE"})).replace('"HERE"', deep)
             yield Row(f"{name} in arguments", call.encode(), FAILED, name)
-            listed = json.dumps(era.ask(f"{name} beside", "tools/list", more="HERE")).replace('"HERE"', deep)
-            yield Row(f"{name} in params", listed.encode(), RESULT, f"{name} beside")
+            message = json.dumps(era.ask(f"{name} beside", "tools/list", more="HERE")).replace('"HERE"', deep)
+            yield Row(f"{name} in params", message.encode(), RESULT, f"{name} beside")
             outside = json.dumps({**era.good(f"{name} outside"), "more": "HERE"}).replace('"HERE"', deep)
             yield Row(f"{name} in the envelope", outside.encode(), RESULT, f"{name} outside")
     many = {f"k{index}": index for index in range(100_000)}
@@ -99,7 +99,7 @@ def calls(era: Era) -> Iterator[Row]:
 
 def others(era: Era) -> Iterator[Row]:
     """The other methods with odd parameters."""
-    asked: dict[str, list[dict[str, Any]]] = {
+    params_by_method: dict[str, list[dict[str, Any]]] = {
         "prompts/get": [{}, {"name": 7}, {"name": "nothing"}, {"name": "", "arguments": {}},
                         {"name": "nothing", "arguments": {"a": 1}}, {"name": "nothing", "arguments": []}],
         "resources/read": [{}, {"uri": 7}, {"uri": None}, {"uri": ""}, {"uri": "file:///etc/passwd"}, {"uri": "a\0b"},
@@ -110,10 +110,10 @@ def others(era: Era) -> Iterator[Row]:
         "resources/list": [{"cursor": 7}, {"cursor": "x"}], "prompts/list": [{"cursor": []}, {"cursor": "x"}],
         "resources/templates/list": [{"cursor": {}}, {"cursor": "x"}],
     }  # fmt: skip
-    for method, several in asked.items():
-        for index, given in enumerate(several):
+    for method, several in params_by_method.items():
+        for index, params in enumerate(several):
             yield row(
-                f"{method} {index}", era.ask(f"{method} {index}", method, **given), BAD_PARAMS, f"{method} {index}"
+                f"{method} {index}", era.ask(f"{method} {index}", method, **params), BAD_PARAMS, f"{method} {index}"
             )
 
 
@@ -128,8 +128,10 @@ def eras(era: Era) -> Iterator[Row]:
     for name, level in [("a number", 7), ("unknown", "loud"), ("null", None), ("in other case", "Debug")]:
         yield row(f"level {name}", era.ask(f"l {name}", "logging/setLevel", level=level), BAD_PARAMS, f"l {name}")
     yield row("level missing", era.ask("l", "logging/setLevel"), BAD_PARAMS, "l")
-    for index, given in enumerate([{}, {"uri": 7}, {"uri": "nothing://there"}]):
-        yield row(f"subscribe {index}", era.ask(f"s {index}", "resources/subscribe", **given), BAD_PARAMS, f"s {index}")
+    for index, params in enumerate([{}, {"uri": 7}, {"uri": "nothing://there"}]):
+        yield row(
+            f"subscribe {index}", era.ask(f"s {index}", "resources/subscribe", **params), BAD_PARAMS, f"s {index}"
+        )
     yield row("params null", {**era.good("p null"), "params": None}, RESULT, "p null")
     yield row("listen", era.ask("listen", "subscriptions/listen", notifications={}), NO_METHOD, "listen")
     yield row("an envelope of the other era", era.ask("other", "tools/list", _meta=ENVELOPE), NO_REQUEST, "other")
@@ -139,8 +141,8 @@ def without_handshake(era: Era) -> Iterator[Row]:
     """2026-07-28: every request has the client and the version."""
     version = "io.modelcontextprotocol/protocolVersion"
     for name, value in [("unknown", "2099-01-01"), ("empty", ""), ("of the handshake", "2025-11-25")]:
-        asked = era.ask(f"pv {name}", "tools/list", _meta={version: value})
-        yield row(f"version {name}", asked, BAD_VERSION, f"pv {name}")
+        message = era.ask(f"pv {name}", "tools/list", _meta={version: value})
+        yield row(f"version {name}", message, BAD_VERSION, f"pv {name}")
     for name, odd in [("a number", 20260728), ("null", None), ("an array", [])]:
         yield row(
             f"version {name}", era.ask(f"pv {name}", "tools/list", _meta={version: odd}), BAD_PARAMS, f"pv {name}"
@@ -149,15 +151,15 @@ def without_handshake(era: Era) -> Iterator[Row]:
         if key.endswith("clientInfo"):
             # This parameter is optional.
             continue
-        kept = {name: value for name, value in ENVELOPE.items() if name != key}
-        asked = {**era.good(f"no {key[-7:]}"), "params": {"_meta": kept}}
-        yield row(f"meta without {key.rsplit('/')[-1]}", asked, BAD_PARAMS, f"no {key[-7:]}")
+        fields = {name: value for name, value in ENVELOPE.items() if name != key}
+        message = {**era.good(f"no {key[-7:]}"), "params": {"_meta": fields}}
+        yield row(f"meta without {key.rsplit('/')[-1]}", message, BAD_PARAMS, f"no {key[-7:]}")
     for key in ("clientInfo", "clientCapabilities"):
-        asked = era.ask(f"odd {key}", "tools/list", _meta={f"io.modelcontextprotocol/{key}": [7]})
-        yield row(f"meta with odd {key}", asked, BAD_PARAMS, f"odd {key}")
-    for index, given in enumerate([{}, {"notifications": 7}, {"notifications": {"toolsListChanged": [1]}}]):
+        message = era.ask(f"odd {key}", "tools/list", _meta={f"io.modelcontextprotocol/{key}": [7]})
+        yield row(f"meta with odd {key}", message, BAD_PARAMS, f"odd {key}")
+    for index, params in enumerate([{}, {"notifications": 7}, {"notifications": {"toolsListChanged": [1]}}]):
         yield row(
-            f"listen {index}", era.ask(f"lis {index}", "subscriptions/listen", **given), BAD_PARAMS, f"lis {index}"
+            f"listen {index}", era.ask(f"lis {index}", "subscriptions/listen", **params), BAD_PARAMS, f"lis {index}"
         )
     yield row("params null", {**era.good("p null"), "params": None}, BAD_PARAMS, "p null")
     yield row("params missing", {"jsonrpc": "2.0", "id": "p", "method": "tools/list"}, BAD_PARAMS, "p")

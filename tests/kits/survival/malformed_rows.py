@@ -30,13 +30,13 @@ class Era:
 
     stateless: bool
 
-    def params(self, **given: Any) -> dict[str, Any]:
+    def params(self, **fields: Any) -> dict[str, Any]:
         """Return params with the metadata of the era."""
-        return {**given, "_meta": {**(ENVELOPE if self.stateless else {}), **given.get("_meta", {})}}
+        return {**fields, "_meta": {**(ENVELOPE if self.stateless else {}), **fields.get("_meta", {})}}
 
-    def ask(self, number: Any, method: str, **given: Any) -> dict[str, Any]:
+    def ask(self, number: Any, method: str, **params: Any) -> dict[str, Any]:
         """Return a valid request."""
-        return {"jsonrpc": "2.0", "id": number, "method": method, "params": self.params(**given)}
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": self.params(**params)}
 
     def good(self, number: Any = "good") -> dict[str, Any]:
         """Return a request with a guaranteed response."""

@@ -71,14 +71,16 @@ def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
 
 def leaks(text: str) -> list[str]:
     """The pieces of secrets in a text, also those in its base64."""
-    found = [part for part in PARTS if part in text or json.dumps(part)[1:-1] in text or quote(part) in text]
+    secrets = [
+        secret for secret in PARTS if secret in text or json.dumps(secret)[1:-1] in text or quote(secret) in text
+    ]
     for word in re.findall(r"[A-Za-z0-9+/_-]{12,}", text):
         # The text before the secret may not be base64.
         for start in range(4):
-            part = word[start : len(word) - (len(word) - start) % 4]
-            data = base64.urlsafe_b64decode(part.replace("+", "-").replace("/", "_"))
-            found += [f"{part} (base64)" for part in PARTS if part.encode() in data]
-    return found
+            secret = word[start : len(word) - (len(word) - start) % 4]
+            data = base64.urlsafe_b64decode(secret.replace("+", "-").replace("/", "_"))
+            secrets += [f"{secret} (base64)" for secret in PARTS if secret.encode() in data]
+    return secrets
 
 
 def keeps_secrets(server: Any) -> None:
@@ -123,9 +125,9 @@ class Sse:
 
     def _hear(self) -> None:
         try:
-            for part in self._answer.iter_text():
+            for text in self._answer.iter_text():
                 with self._more:
-                    self.text += part
+                    self.text += text
                     self._more.notify_all()
         except httpx2.HTTPError:
             pass

@@ -137,8 +137,12 @@ def changes() -> dict[str, Callable[[], Any]]:
     }
 
 
-def _exit(*given: Any) -> None:
-    raise given[1] if len(given) == 2 and isinstance(given[1], BaseException) else SystemExit(str(given[0]))
+def _exit(*arguments: Any) -> None:
+    raise (
+        arguments[1]
+        if len(arguments) == 2 and isinstance(arguments[1], BaseException)
+        else SystemExit(str(arguments[0]))
+    )
 
 
 def _in_thread(function: Callable[..., Any], *args: Any) -> None:

@@ -59,8 +59,8 @@ async def list_roots(ctx: Context[Any]) -> str:
 @mcp.tool()
 async def report(ctx: Context[Any]) -> str:
     """Report progress, and log."""
-    for done in (1, 2):
-        await ctx.report_progress(done, 2, f"step {done}")
+    for step in (1, 2):
+        await ctx.report_progress(step, 2, f"step {step}")
     await ctx.session.send_log_message("warning", "careful", "work", related_request_id=ctx.request_id)
     return "reported"
 

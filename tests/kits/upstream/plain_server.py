@@ -432,10 +432,10 @@ class HttpListener:
             message["params"]["arguments"]["text"] = str(self.streams)
         return text == "wait"
 
-    async def write_endless(self, writer: Any, kind: str, part: bytes, first: bytes = b"") -> None:
-        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n".encode() + first)
+    async def write_endless(self, writer: Any, media_type: str, chunk: bytes, first: bytes = b"") -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\nconnection: close\r\n\r\n".encode() + first)
         while not writer.is_closing():
-            writer.write(part)
+            writer.write(chunk)
             await writer.drain()
 
     async def open_stream(self, writer: Any) -> None:
@@ -457,9 +457,9 @@ class HttpListener:
             self.stream.write(f"event: message\ndata: {json.dumps(response)}\n\n".encode())
 
 
-def write_response(writer: Any, status: int, body: bytes = b"", kind: str = "", more: str = "") -> None:
-    kind = f"content-type: {kind}\r\n" if kind else ""
-    head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n{kind}{more}\r\n"
+def write_response(writer: Any, status: int, body: bytes = b"", media_type: str = "", more: str = "") -> None:
+    media_type = f"content-type: {media_type}\r\n" if media_type else ""
+    head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n{media_type}{more}\r\n"
     writer.write(head.encode() + body)
 
 

@@ -52,11 +52,11 @@ def respond(request: dict[str, Any]) -> None:
 
 
 def report_changes() -> None:
-    known = FILE.stat().st_mtime_ns
+    last_change = FILE.stat().st_mtime_ns
     while True:
         time.sleep(0.02)
-        if (modified := FILE.stat().st_mtime_ns) != known:
-            known = modified
+        if (modified := FILE.stat().st_mtime_ns) != last_change:
+            last_change = modified
             send({"method": "notifications/tools/list_changed"})
 
 

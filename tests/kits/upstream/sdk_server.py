@@ -150,8 +150,8 @@ class Offered:
 
     async def _act(self, ctx: Any, name: str, data: Json) -> None:
         if name == "report":
-            for done in (1, 2, 3):
-                await ctx.session.report_progress(done, 3, f"step {done}")
+            for step in (1, 2, 3):
+                await ctx.session.report_progress(step, 3, f"step {step}")
         elif name == "log":
             for level in ("debug", "info", "error"):
                 await ctx.session.send_log_message(level, {"said": level}, "work", related_request_id=ctx.request_id)
@@ -242,8 +242,8 @@ class Offered:
         return _complete(ctx, {"messages": messages, "_meta": {"example.com/prompt": 1}})
 
     async def _complete(self, ctx: Any, params: Any) -> Any:
-        known = (params.context.arguments if params.context else None) or {}
-        values = [f"{params.argument.value}{end}" for end in ("da", "lan", *known.values())]
+        arguments = (params.context.arguments if params.context else None) or {}
+        values = [f"{params.argument.value}{end}" for end in ("da", "lan", *arguments.values())]
         return _complete(ctx, {"completion": {"values": values, "total": 250, "hasMore": True}})
 
     async def _set_level(self, ctx: Any, params: Any) -> Any:

@@ -24,8 +24,8 @@ TIMEOUT_MS = 30_000
 
 def find_chromium(config: pytest.Config) -> str:
     """The path of Chromium; without it, the tests are skipped aloud, and fail in CI."""
-    if found := shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"):
-        return found
+    if path := shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"):
+        return path
     reason = "the page was NOT TESTED in a browser: install chromium"
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)

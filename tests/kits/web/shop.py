@@ -169,7 +169,8 @@ def _make_picture() -> bytes:
     rows = b"".join(b"\0" + bytes((4 * x, 8 * y, 160)[c] for x in range(64) for c in range(3)) for y in range(32))
     parts = [(b"IHDR", struct.pack(">IIBBBBB", 64, 32, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
     chunks = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+        struct.pack(">I", len(data)) + chunk_type + data + struct.pack(">I", zlib.crc32(chunk_type + data))
+        for chunk_type, data in parts
     ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 

@@ -121,15 +121,15 @@ async def served_page(
     tools: ToolRegistry | Bridge,
     *,
     token: str | None = TOKEN,
-    named: Mapping[str, str] | None = None,
+    principals: Mapping[str, str] | None = None,
     origins: Sequence[str] = (),
     settings: Settings | None = None,
     **options: Any,
 ) -> AsyncIterator[ServedPage]:
     """A bridge with its page on a free port. `options` are those of `PageOptions`, and `settings`."""
     bridge = to_bridge(tools)
-    tokens = StaticTokens(token, named or {})
-    authenticator = Authenticator(tokens) if token is not None or named else None
+    tokens = StaticTokens(token, principals or {})
+    authenticator = Authenticator(tokens) if token is not None or principals else None
     access = Access.for_host("127.0.0.1", origins=origins, authenticator=authenticator)
     page = build_operator_api(bridge, settings, PageOptions(origins=origins, **options))
     app = BridgeApp(bridge.endpoint, HttpOptions(access=access, page=page), around=bridge.run_sources)

@@ -72,15 +72,15 @@ async def listed(client: Client) -> list[dict[str, Any]]:
 def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result as the SDK passes it to a client of this version, validated and without null values."""
     hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version == STATELESS else {}
-    given = {**(hints if method.endswith("/list") else {}), **result}
-    json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
-    return serialize_server_result(method, version, given)
+    full_result = {**(hints if method.endswith("/list") else {}), **result}
+    json.dumps(full_result, allow_nan=False, ensure_ascii=False).encode()
+    return serialize_server_result(method, version, full_result)
 
 
 def as_json(model: Any) -> Any:
-    made = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
-    return made
+    data = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    return data
 
 
 def words(result: dict[str, Any]) -> str:
@@ -91,18 +91,18 @@ def words(result: dict[str, Any]) -> str:
 async def offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
     """Return the offer of a watching Python source after its file is changed to this text."""
     offers: list[Offer] = []
-    seen = anyio.Event()
+    has_offer = anyio.Event()
 
     def publish(offer: Offer) -> None:
         offers.append(offer)
         if len(offers) == 1:
             path.write_text(textwrap.dedent(text))
         else:
-            seen.set()
+            has_offer.set()
 
     with anyio.fail_after(patience):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
-            await seen.wait()
+            await has_offer.wait()
             tasks.cancel_scope.cancel()
     return offers[-1]

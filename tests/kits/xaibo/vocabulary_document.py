@@ -62,9 +62,9 @@ async def run(text: str, **placeholders: Any) -> dict[str, Any]:
     supplied = {name: IMPORTS[name] for name in missing - set(placeholders)}
     names: dict[str, Any] = {"__name__": "example", **supplied, **placeholders}
     code = compile(text, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    done = eval(code, names)
-    if inspect.isawaitable(done):
-        await done
+    value = eval(code, names)
+    if inspect.isawaitable(value):
+        await value
     return names
 
 

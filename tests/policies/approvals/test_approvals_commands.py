@@ -172,9 +172,14 @@ def test_a_user_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_
             assert server.get_text("repeat", text="c") == "c"
             assert user.leave() == 0
         assert code_of(server.get_result("repeat", text="a")) == "approval_declined"
-    found = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
-    assert found[1:5] == [("once", "terminal"), ("deny", "terminal"), ("always", "terminal"), ("always", "remembered")]
-    assert found[0] == found[5] == ("deny", "default")
+    decisions = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
+    assert decisions[1:5] == [
+        ("once", "terminal"),
+        ("deny", "terminal"),
+        ("always", "terminal"),
+        ("always", "remembered"),
+    ]
+    assert decisions[0] == decisions[5] == ("deny", "default")
 
 
 def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path) -> None:
@@ -194,15 +199,15 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
 
 def test_of_two_users_the_first_answer_counts_and_ctrl_c_ends_both_commands(tmp_path: Path) -> None:
     with run_server(STDIO, tmp_path, settings=build_settings(tmp_path)) as server:
-        with connect_user(tmp_path) as one, connect_user(tmp_path) as other:
+        with connect_user(tmp_path) as first, connect_user(tmp_path) as second:
             waiting = server.send_call("repeat", text="a")
-            one.wait_for_text("  | Repeat a?")
-            other.wait_for_text("  | Repeat a?")
-            one.type_line("y 1")
+            first.wait_for_text("  | Repeat a?")
+            second.wait_for_text("  | Repeat a?")
+            first.type_line("y 1")
             assert code_of(waiting.result(TIMEOUT)["result"]) is None
-            other.wait_for_text("[1] answered elsewhere")
-            assert one.leave(signal.SIGINT) == other.leave(signal.SIGINT) == 0
-            assert "Traceback" not in one.err + other.err
+            second.wait_for_text("[1] answered elsewhere")
+            assert first.leave(signal.SIGINT) == second.leave(signal.SIGINT) == 0
+            assert "Traceback" not in first.err + second.err
         assert server.is_running
 
 
@@ -282,20 +287,20 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
 ) -> None:
     settings = build_settings(tmp_path)
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
-    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as one:
-        asked = one.send_request("tools/call", params, session).result(TIMEOUT)["result"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as first_process:
+        questions = first_process.send_request("tools/call", params, session).result(TIMEOUT)["result"]
     responses = {"q1": {"action": "accept", "content": {"value": choice}}}
-    retry = {**params, "inputResponses": responses, "requestState": asked["requestState"]}
-    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as other:
-        assert code_of(other.send_request("tools/call", retry, session).result(TIMEOUT)["result"]) is None
+    retry = {**params, "inputResponses": responses, "requestState": questions["requestState"]}
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second_process:
+        assert code_of(second_process.send_request("tools/call", retry, session).result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
-        found = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
-        assert (found["resultType"], code_of(found)) == ("complete", None)
+        result = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
+        assert (result["resultType"], code_of(result)) == ("complete", None)
         for text, meta in (("b", session), ("a", {NAMED: "other"})):
             params["arguments"] = {"text": text}
-            found = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
+            result = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
             result_type = "complete" if choice == ALWAYS and text == "a" else "input_required"
-            assert found["resultType"] == result_type
+            assert result["resultType"] == result_type
     how = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
     word = "always" if choice == ALWAYS else "session"
     assert how[:2] == [(word, "elicitation"), (word, "remembered")]
@@ -376,12 +381,12 @@ def test_state_in_a_store_outlives_the_bridge(
 ) -> None:
     settings = build_settings(tmp_path, store=redis_server if store_type == "redis" else "sqlite:state.sqlite3")
     params: dict[str, Any] = {"name": "repeat", "arguments": {"text": "a"}}
-    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as one:
-        asked = one.send_request("tools/call", params).result(TIMEOUT)["result"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as first_process:
+        questions = first_process.send_request("tools/call", params).result(TIMEOUT)["result"]
     params["inputResponses"] = {"q1": {"action": "accept", "content": {"value": ALWAYS}}}
-    params["requestState"] = asked["requestState"]
-    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as other:
-        assert code_of(other.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
+    params["requestState"] = questions["requestState"]
+    with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second_process:
+        assert code_of(second_process.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
         retry = third.send_request("tools/call", params).result(TIMEOUT)
         assert retry["error"]["data"] == {"reason": "invalid_request_state"}
@@ -420,11 +425,11 @@ def test_sockets_are_in_the_runtime_folder_of_the_user_else_in_the_state_folder(
     mine = tmp_path / str(os.getuid())
     if has_runtime_folder:
         mine.mkdir()
-    found = policy.get_socket_folder(tmp_path / FILE)
-    assert found.parent == (
+    socket_folder = policy.get_socket_folder(tmp_path / FILE)
+    assert socket_folder.parent == (
         mine / "mcp-bridge" if has_runtime_folder else tmp_path / "state" / "mcp-bridge" / "sockets"
     )
-    assert found != policy.get_socket_folder(tmp_path / "another.json")
+    assert socket_folder != policy.get_socket_folder(tmp_path / "another.json")
 
 
 @pytest.mark.parametrize("command", [["approvals", "list"], ["validate"]])

@@ -72,19 +72,19 @@ async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
 @EVERY_ERA
 async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode: str) -> None:
     host, user = build_host(MemoryStore()), ScriptedUser(SESSION, SESSION, DENY)
-    async with open_client(host, mode, user) as client, open_client(host, mode, user) as other:
+    async with open_client(host, mode, user) as client, open_client(host, mode, user) as second_client:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
-            assert not (await other.call_tool("add", {"n": 1}, meta=A)).is_error
+            assert not (await second_client.call_tool("add", {"n": 1}, meta=A)).is_error
         assert code_of(await client.call_tool("add", {"n": 2}, meta=A)) == "approval_declined"
     assert len(user.asked) == 3
 
 
 async def test_in_the_handshake_era_a_session_is_a_connection() -> None:
     host, user = build_host(MemoryStore()), ScriptedUser(SESSION)
-    async with open_client(host, "legacy", user) as client, open_client(host, "legacy", user) as other:
-        for caller in (client, client, other, client):
+    async with open_client(host, "legacy", user) as client, open_client(host, "legacy", user) as second_client:
+        for caller in (client, client, second_client, client):
             assert not (await caller.call_tool("add", {"n": 1})).is_error
     assert len(user.asked) == 2
 
@@ -205,7 +205,7 @@ async def test_a_grant_copied_to_another_call_allows_nothing() -> None:
 
 async def test_a_grant_applies_to_one_principal_kind_and_bridge() -> None:
     store = MemoryStore()
-    grants, other = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
+    grants, second_grants = GrantStore(store, bridge="one"), GrantStore(store, bridge="two")
     mine = ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me")
     await grants.add_grant(mine, "always")
     assert await grants.find_grant(mine) is not None
@@ -213,8 +213,8 @@ async def test_a_grant_applies_to_one_principal_kind_and_bridge() -> None:
     assert (
         await grants.find_grant(ApprovalSubject.for_call("add", {"n": 1}, "?", principal="me", kind="prompt")) is None
     )
-    assert await other.find_grant(mine) is None
-    assert (len(await grants.list_grants()), await other.list_grants()) == (1, [])
+    assert await second_grants.find_grant(mine) is None
+    assert (len(await grants.list_grants()), await second_grants.list_grants()) == (1, [])
 
 
 async def test_a_grant_expires_even_if_the_store_keeps_it() -> None:
@@ -248,18 +248,18 @@ async def test_grants_of_a_store_without_keys_cannot_be_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({"a": (1, 2)}, {"a": [1, 2]}), ({"n": 1.5}, {"n": 1.5})],
 )
-def test_the_same_arguments_have_the_same_hash(one: Any, other: Any) -> None:
-    assert hash_json(one) == hash_json(other)
+def test_the_same_arguments_have_the_same_hash(first: Any, second: Any) -> None:
+    assert hash_json(first) == hash_json(second)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({}, None), ({"a": "b"}, {"a": ["b"]})]
+    ("first", "second"), [({"a": 1}, {"a": "1"}), ({"a": 1}, {"a": True}), ({}, None), ({"a": "b"}, {"a": ["b"]})]
 )
-def test_different_arguments_have_different_hashes(one: Any, other: Any) -> None:
-    assert hash_json(one) != hash_json(other)
+def test_different_arguments_have_different_hashes(first: Any, second: Any) -> None:
+    assert hash_json(first) != hash_json(second)
 
 
 JSON_TEXTS = st.text(st.characters(max_codepoint=0xA0) | st.characters())

@@ -52,19 +52,19 @@ def test_the_start_of_a_call_is_recorded_even_if_the_server_is_killed(tmp_path: 
 
 async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Path) -> None:
     bridge, trail = build(tmp_path, starts=True), tmp_path / "trail.sqlite3"
-    made = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
+    call = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
     async with bridge.run_sources():
         await bridge.wait_until_started()
-        await bridge.registry.dispatch(made, RunningCall(request_id="1"))
+        await bridge.registry.dispatch(call, RunningCall(request_id="1"))
         with closing(sqlite3.connect(trail, isolation_level=None)) as lock:
             # The lock delays the record of the next call's start.
             lock.execute("BEGIN IMMEDIATE")
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(bridge.registry.dispatch, made, RunningCall(request_id="2"))
+                tasks.start_soon(bridge.registry.dispatch, call, RunningCall(request_id="2"))
                 await anyio.wait_all_tasks_blocked()
                 tasks.cancel_scope.cancel()
             lock.execute("ROLLBACK")
-        await bridge.registry.dispatch(made, RunningCall(request_id="3"))
+        await bridge.registry.dispatch(call, RunningCall(request_id="3"))
     outcomes = [record["outcome"] for record in read_records(trail)]
     assert outcomes == ["started", "ok", "started", "cancelled", "started", "ok"]
 

@@ -59,12 +59,12 @@ async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: Htt
 
 
 async def test_values_of_arguments_are_recorded_only_as_types_sizes_and_a_hash(tmp_path: Path) -> None:
-    given = {"user": "margaret", "password": "correct horse", "options": {"groups": [1, 2, 3]}}
+    arguments = {"user": "margaret", "password": "correct horse", "options": {"groups": [1, 2, 3]}}
     async with connect(build(tmp_path)) as client:
-        await client.call_tool("sign_in", given)
+        await client.call_tool("sign_in", arguments)
     [record] = read_records(tmp_path / "trail.sqlite3")
     assert record["shape"] == {"user": "string[8]", "password": "string[13]", "options": {"groups": "array[3]"}}
-    assert record["sha256"] == hash_json(given)
+    assert record["sha256"] == hash_json(arguments)
     assert "arguments" not in record
     assert "margaret" not in str(record)
 

@@ -170,7 +170,7 @@ def test_a_large_schema_is_not_compiled_for_each_of_its_places(compiled: list[An
     properties = {name: {"$ref": f"#/$defs/{name}"} for name in words}
     arguments = dict.fromkeys(words, "1")
     assert ArgumentRepair({"properties": properties, "required": ["no"], "$defs": words}).repair(arguments) == arguments
-    assert 0 < len([one for one in compiled if one is not True]) < 200
+    assert 0 < len([schema for schema in compiled if schema is not True]) < 200
 
 
 def test_unknown_names_of_clients_are_not_stored() -> None:

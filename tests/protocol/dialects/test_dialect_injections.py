@@ -42,8 +42,8 @@ async def test_only_the_dialect_of_codex_shows_injections() -> None:
 @EVERY_ERA
 async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replaces_structured_content(mode: str) -> None:
     async with connect(Bridge(house_of().registry, dialect=CODEX), mode=mode) as client:
-        (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
-        assert listed.output_schema is None
+        (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
+        assert definition.output_schema is None
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
     assert (first.structured_content, texts(first)) == (None, ['{"x":1}', "It is far."])
     assert (plain.structured_content, texts(plain)) == ({"x": 1}, ['{"x":1}'])
@@ -61,8 +61,8 @@ async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) ->
 @pytest.mark.parametrize("dialect", [NO_DIALECT, PROFILES["claude-code"].dialect])
 async def test_other_clients_receive_the_text_and_unchanged_structured_content(dialect: SchemaDialect) -> None:
     async with connect(Bridge(house_of().registry, dialect=dialect)) as client:
-        (listed,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
-        assert listed.output_schema is not None
+        (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
+        assert definition.output_schema is not None
         first = await client.call_tool("place", {})
     assert (first.structured_content, texts(first)) == ({"x": 1}, ['{"x":1}', "It is far."])
 

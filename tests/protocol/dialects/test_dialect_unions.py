@@ -211,20 +211,20 @@ UNION = st.lists(ALTERNATIVE, min_size=1, max_size=3)
 
 @examples(150)
 @given(
-    own=ALTERNATIVE,
+    root=ALTERNATIVE,
     word=st.sampled_from(["anyOf", "oneOf"]),
     union=UNION,
     data=st.lists(st.dictionaries(NAMES, VALUE, max_size=4), min_size=1, max_size=8),
 )
 def test_a_value_that_fits_a_described_alternative_fits_the_flat_schema(
-    own: dict[str, Any], word: str, union: list[dict[str, Any]], data: list[dict[str, Any]]
+    root: dict[str, Any], word: str, union: list[dict[str, Any]], data: list[dict[str, Any]]
 ) -> None:
-    schema = {**own, "type": "object", word: union}
+    schema = {**root, "type": "object", word: union}
     original, flat = jsonschema_rs.validator_for(schema), jsonschema_rs.validator_for(flatten_root(schema).schema)
     for value in data:
         described = any(
             jsonschema_rs.is_valid(alternative, value)
-            and value.keys() <= {*own["properties"], *alternative["properties"]}
+            and value.keys() <= {*root["properties"], *alternative["properties"]}
             for alternative in union
         )
         if described and original.is_valid(value):

@@ -96,12 +96,12 @@ def test_every_fact_names_its_source() -> None:
 
 
 def test_the_length_of_a_name_includes_the_prefix_of_the_client() -> None:
-    [finding] = [one for one in found("claude-code", [tool(LONG)]) if one.rule == "name-length"]
+    [finding] = [candidate for candidate in found("claude-code", [tool(LONG)]) if candidate.rule == "name-length"]
     assert finding.level == "error"
     assert (finding.tool, finding.path) == (LONG, "$.name")
     assert f"76 characters as 'mcp__{SERVER}__{LONG}', and Claude Code accepts 64" in finding.text
     assert "`alias` of at most 48 characters" in finding.cure
-    assert [one for one in found("claude-desktop", [tool(LONG)]) if one.rule == "name-length"] == []
+    assert [candidate for candidate in found("claude-desktop", [tool(LONG)]) if candidate.rule == "name-length"] == []
 
 
 @pytest.mark.parametrize(("length", "rejected"), [(64, False), (65, True)])
@@ -111,7 +111,7 @@ def test_a_name_as_long_as_the_limit_fits(length: int, rejected: bool) -> None:
 
 
 def test_a_finding_about_a_keyword_has_its_first_place_and_the_number_of_places() -> None:
-    [finding] = [one for one in found("gemini-cli", [tool("t", REFERRING)]) if one.rule == "keyword"]
+    [finding] = [candidate for candidate in found("gemini-cli", [tool("t", REFERRING)]) if candidate.rule == "keyword"]
     assert finding.path == "$.inputSchema.properties.home.$ref"
     assert finding.text.startswith("`$ref` in 2 places of its input schema: every request fails")
     assert finding.cure == "Set `dialect: gemini-cli`"

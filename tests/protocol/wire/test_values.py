@@ -279,8 +279,8 @@ KEYS = st.one_of(
 )
 def test_any_value_is_json_or_a_value_error(value: Any) -> None:
     try:
-        made = to_plain(value)
+        plain = to_plain(value)
     except ValueError:
         return
-    json.dumps(made, allow_nan=False, ensure_ascii=False).encode()
-    assert to_plain(made) == made
+    json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+    assert to_plain(plain) == plain

@@ -27,7 +27,7 @@ def read(answer: Any, mime_type: str | None = None) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "made"),
+    ("answer", "content"),
     [
         ("text", {"mimeType": "text/plain", "text": "text"}),
         ({"a": 1}, {"mimeType": "application/json", "text": '{"a":1}'}),
@@ -45,8 +45,8 @@ def read(answer: Any, mime_type: str | None = None) -> list[dict[str, Any]]:
     ],
     ids=repr,
 )
-def test_the_contents_of_a_resource_have_its_uri(answer: Any, made: dict[str, Any]) -> None:
-    assert read(answer) == [{"uri": "a://b", **made}]
+def test_the_contents_of_a_resource_have_its_uri(answer: Any, content: dict[str, Any]) -> None:
+    assert read(answer) == [{"uri": "a://b", **content}]
 
 
 def test_the_media_type_of_the_entry_has_priority_and_each_content_has_a_uri() -> None:
@@ -65,7 +65,7 @@ def test_a_failure_of_a_resource_or_a_prompt_is_passed_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "made"),
+    ("answer", "content"),
     [
         ("hello", [("user", {"type": "text", "text": "hello"})]),
         (
@@ -80,9 +80,9 @@ def test_a_failure_of_a_resource_or_a_prompt_is_passed_unchanged() -> None:
     ],
     ids=repr,
 )
-def test_the_return_value_of_a_prompt_becomes_messages(answer: Any, made: list[Any]) -> None:
+def test_the_return_value_of_a_prompt_becomes_messages(answer: Any, content: list[Any]) -> None:
     messages = render_messages(to_messages(answer).content or (), NEW)
-    assert [(item["role"], item["content"]) for item in messages] == made
+    assert [(item["role"], item["content"]) for item in messages] == content
 
 
 @pytest.mark.parametrize("answer", [None, Message("x", "system")], ids=repr)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ KINDS: list[tuple[Content, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("block", "expected", "since"), KINDS, ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize(("block", "expected", "since"), KINDS, ids=lambda parameter: type(parameter).__name__)
 def test_every_type_of_content_is_rendered_for_each_version(
     block: Content, expected: dict[str, Any], since: str
 ) -> None:
@@ -166,7 +166,7 @@ def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "kind", "mime"),
+    ("data", "block_type", "mime"),
     [
         (b"\x89PNG\r\n\x1a\n", "image", "image/png"),
         (b"\xff\xd8\xff\xe0", "image", "image/jpeg"),
@@ -181,9 +181,9 @@ def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
         (b"", "resource", "application/octet-stream"),
     ],
 )
-def test_the_type_of_bytes_follows_from_their_signature(data: bytes, kind: str, mime: str) -> None:
+def test_the_type_of_bytes_follows_from_their_signature(data: bytes, block_type: str, mime: str) -> None:
     [block] = sent(bytearray(data))["content"]
-    assert block["type"] == kind
+    assert block["type"] == block_type
     holder = block.get("resource", block)
     assert holder["mimeType"] == mime
     assert base64.b64decode(holder.get("blob", holder.get("data"))) == data
@@ -225,9 +225,9 @@ def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
 # Failures
 
 
-@pytest.mark.parametrize("declared", [{}, {"type": "object", "required": ["a"]}, {"type": "array"}], ids=str)
-def test_a_failure_has_a_code_and_no_structured_content(declared: dict[str, Any]) -> None:
-    tool = to_wire(ToolDefinition("t", "", "m", output_schema=declared))
+@pytest.mark.parametrize("output_schema", [{}, {"type": "object", "required": ["a"]}, {"type": "array"}], ids=str)
+def test_a_failure_has_a_code_and_no_structured_content(output_schema: dict[str, Any]) -> None:
+    tool = to_wire(ToolDefinition("t", "", "m", output_schema=output_schema))
     for version in VERSIONS:
         result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
         assert result["isError"] is True
@@ -301,12 +301,12 @@ MADE: dict[type[CallError], CallError] = {
 }
 
 
-@pytest.mark.parametrize("kind", [row.error for row in TABLE], ids=lambda kind: kind.__name__)
-def test_every_error_is_a_result_with_its_text_and_code(kind: type[CallError]) -> None:
-    error = MADE.get(kind) or kind("what was wrong", details=["what to do"])
+@pytest.mark.parametrize("error_type", [row.error for row in TABLE], ids=lambda error_type: error_type.__name__)
+def test_every_error_is_a_result_with_its_text_and_code(error_type: type[CallError]) -> None:
+    error = MADE.get(error_type) or error_type("what was wrong", details=["what to do"])
     result = sent(to_error_result(error))
     assert result["isError"] is True
-    assert codes(result) == kind.code
+    assert codes(result) == error_type.code
     assert words(result).startswith(error.text)
 
 

@@ -171,14 +171,14 @@ def test_definitions_of_a_wrapped_schema_move_to_the_root_and_references_follow(
         "contains": {"$ref": "#/items"},
         "$defs": {"I": {"type": "integer"}, "Root": {"$ref": "#"}},
     }
-    made = to_wire(ToolDefinition("t", "", "m", input_schema=schema)).input_schema
-    assert made["$schema"] == schema["$schema"]
-    assert made["properties"]["input"] == {
+    new_schema = to_wire(ToolDefinition("t", "", "m", input_schema=schema)).input_schema
+    assert new_schema["$schema"] == schema["$schema"]
+    assert new_schema["properties"]["input"] == {
         "type": "array",
         "items": {"$ref": "#/$defs/I"},
         "contains": {"$ref": "#/properties/input/items"},
     }
-    assert made["$defs"] == {"I": {"type": "integer"}, "Root": {"$ref": "#/properties/input"}}
+    assert new_schema["$defs"] == {"I": {"type": "integer"}, "Root": {"$ref": "#/properties/input"}}
 
 
 # What a schema takes

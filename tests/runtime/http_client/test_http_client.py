@@ -221,7 +221,7 @@ async def test_a_cancelled_request_leaves_the_client_usable(api: ApiServer) -> N
 
     release = threading.Event()
 
-    def wait(received: Received) -> Reply:
+    def wait(request: Received) -> Reply:
         anyio.from_thread.run_sync(arrived.set, token=token)
         release.wait(60)
         return Reply()
@@ -241,15 +241,15 @@ def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLCo
     """Return the context of a server with a certificate for a name, and the context of a client with trust in it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
+    today = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(today - datetime.timedelta(days=1))
+        .not_valid_after(today + datetime.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())

@@ -146,11 +146,11 @@ def test_any_invented_request_state_is_rejected(server: Server, state: Any, answ
 
 
 @FUZZ
-@given(place=st.integers(min_value=0), character=st.characters(), cut=st.integers(min_value=0, max_value=2))
-def test_any_changed_request_state_is_rejected(server: Server, place: int, character: str, cut: int) -> None:
+@given(place=st.integers(min_value=0), character=st.characters(), length=st.integers(min_value=0, max_value=2))
+def test_any_changed_request_state_is_rejected(server: Server, place: int, character: str, length: int) -> None:
     state = server.go(None, None)["result"]["requestState"]
     place %= len(state) + 1
-    new_state = state[:place] + character + state[place + cut :]
+    new_state = state[:place] + character + state[place + length :]
     answer = server.go(new_state, GOOD)
     assert ("error" in answer) is (new_state != state)
     if new_state != state:
@@ -167,9 +167,9 @@ def test_no_call_is_left_suspended(server: Server) -> None:
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @FUZZ
-@given(kind=st.sampled_from(list(QUESTIONS)), raw=nearly)
-def test_any_answer_is_accepted_or_rejected_with_its_problems(version: str, kind: str, raw: Any) -> None:
-    request = to_request(QUESTIONS[kind], version)
+@given(question=st.sampled_from(list(QUESTIONS)), raw=nearly)
+def test_any_answer_is_accepted_or_rejected_with_its_problems(version: str, question: str, raw: Any) -> None:
+    request = to_request(QUESTIONS[question], version)
     try:
         answer = request.read(raw)
     except AnswerMismatch as error:

@@ -109,7 +109,7 @@ async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("asked", "content", "data"),
+    ("schema", "content", "data"),
     [
         (Delivery, {"street": "Elm 1"}, Delivery("Elm 1")),
         (Delivery, {"street": "Elm 1", "floor": 2, "slot": "evening"}, Delivery("Elm 1", 2, "evening")),
@@ -127,8 +127,8 @@ async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> 
     ],
     ids=repr,
 )
-async def test_an_answer_to_a_question_with_a_type_is_an_instance_of_it(asked: Any, content: Any, data: Any) -> None:
-    (answer,), _ = await asked_for(asked, SimulatedUser(content), STATELESS)
+async def test_an_answer_to_a_question_with_a_type_is_an_instance_of_it(schema: Any, content: Any, data: Any) -> None:
+    (answer,), _ = await asked_for(schema, SimulatedUser(content), STATELESS)
     assert answer.data == data
     assert type(answer.data) is type(data)
     assert answer.content == content
@@ -256,7 +256,7 @@ async def test_clients_of_older_versions_get_forms_in_the_keywords_of_their_vers
     @tool(registry=registry)
     async def ask(ctx: CallContext, several: bool = False) -> str:
         """Asks."""
-        cache = {key: part for key, part in ENUMS.items() if several or part["type"] != "array"}
+        cache = {key: form for key, form in ENUMS.items() if several or form["type"] != "array"}
         return str((await ctx.ask("Please.", {"type": "object", "properties": cache})).content)
 
     async with serve_client(registry, version="2025-06-18") as client:

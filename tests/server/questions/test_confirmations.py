@@ -46,7 +46,7 @@ async def confirm(user: Any, mode: str) -> str:
 
 @EVERY_ERA
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("user_answer", "expected"),
     [
         (YES, "True accept {} {}"),
         (BUTTON, "True accept {} {}"),
@@ -56,8 +56,8 @@ async def confirm(user: Any, mode: str) -> str:
     ],
     ids=["checked", "button", "empty form", "unchecked", "declined"],
 )
-async def test_the_answer_is_true_only_if_the_user_confirms(given: Any, expected: str, mode: str) -> None:
-    assert await confirm(SimulatedUser(given), mode) == expected
+async def test_the_answer_is_true_only_if_the_user_confirms(user_answer: Any, expected: str, mode: str) -> None:
+    assert await confirm(SimulatedUser(user_answer), mode) == expected
 
 
 @EVERY_ERA

@@ -36,10 +36,10 @@ async def test_unanswered_questions_do_not_block_those_of_needs_input() -> None:
             return await client.session.call_tool("who", {}, allow_input_required=True, **round_)
 
         questions = [await call() for _ in range(6)]
-        assert all(isinstance(one, types.InputRequiredResult) for one in questions)
+        assert all(isinstance(result, types.InputRequiredResult) for result in questions)
         answer = {"name": types.ElicitResult(action="accept", content={"value": "Ada"})}
-        for one in questions:
-            outcome = await call(request_state=one.request_state, input_responses=answer)
+        for result in questions:
+            outcome = await call(request_state=result.request_state, input_responses=answer)
             assert outcome.content[0].text == "Ada 1"
 
 
@@ -76,7 +76,7 @@ async def test_a_tool_that_a_policy_has_called_is_not_called_again_on_another_in
         await first_client.get_questions()
         second_client = first_client.continue_on(b)
         assert get_code(await second_client.get_result({"sure": accept()})) == "question_expired"
-        again = a.start_call("work")
-        await again.get_questions()
-        assert get_text(await again.get_result({"sure": accept()})) == "done"
+        second_call = a.start_call("work")
+        await second_call.get_questions()
+        assert get_text(await second_call.get_result({"sure": accept()})) == "done"
     assert ran == ["a", "a"]

@@ -77,13 +77,13 @@ class Instance:
 @contextlib.asynccontextmanager
 async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instance, StdioClient]]:
     """Yield two instances with this common state, and a connection to each."""
-    one, other = Instance(**state), Instance(**state)
-    async with serve_client(one.bridge) as first_client, serve_client(other.bridge) as second_client:
-        yield one, first_client, other, second_client
+    first, second = Instance(**state), Instance(**state)
+    async with serve_client(first.bridge) as first_client, serve_client(second.bridge) as second_client:
+        yield first, first_client, second, second_client
 
 
 async def test_a_question_of_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
-    async with two() as (one, first_client, other, second_client):
+    async with two() as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         assert list_names(await call.get_questions()) == ["approve"]
         call = call.continue_on(second_client)
@@ -92,20 +92,20 @@ async def test_a_question_of_one_instance_is_answered_on_another_and_the_handler
         assert list_names(await call.get_questions()) == ["reason"]
         call = call.continue_on(second_client)
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
-        assert (one.ran, other.ran) == ([], ["all"])
-        assert (one.policy.decided, other.policy.decided) == ([], ["old"])
+        assert (first.ran, second.ran) == ([], ["all"])
+        assert (first.policy.decided, second.policy.decided) == ([], ["old"])
 
 
 async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
-    async with two() as (one, first_client, other, second_client):
+    async with two() as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         assert get_code(await call.continue_on(second_client).get_result({"approve": NO})) == "approval_declined"
-        assert (one.ran, other.ran) == ([], [])
+        assert (first.ran, second.ran) == ([], [])
 
 
 async def test_invalid_answers_are_counted_on_all_instances_together() -> None:
-    async with two() as (_, first_client, other, second_client):
+    async with two() as (_, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -116,11 +116,11 @@ async def test_invalid_answers_are_counted_on_all_instances_together() -> None:
         await call.get_questions({"reason": accept(name=7)})
         call = call.continue_on(second_client)
         assert get_code(await call.get_result({"reason": accept()})) == "invalid_answer"
-        assert other.ran == []
+        assert second.ran == []
 
 
 async def test_a_handler_that_has_begun_is_not_restarted_on_another_instance() -> None:
-    async with two() as (one, first_client, other, second_client):
+    async with two() as (first, first_client, second, second_client):
         call = first_client.start_call("asks")
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -128,15 +128,15 @@ async def test_a_handler_that_has_begun_is_not_restarted_on_another_instance() -
         lost = await call.continue_on(second_client).get_result({"sure": YES})
         assert get_code(lost) == "question_expired"
         assert "retry the call" in get_text(lost).lower()
-        assert (one.ran, other.ran, other.policy.began) == (["asks"], [], 0)
+        assert (first.ran, second.ran, second.policy.began) == (["asks"], [], 0)
         # The call still waits on its first instance.
         assert get_text(await call.get_result({"sure": YES})) == "accept"
 
 
-@pytest.mark.parametrize("other", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
-async def test_instances_with_another_key_or_name_do_not_resume_it(other: Any) -> None:
-    one, other_instance = Instance(), Instance(**other)
-    async with serve_client(one.bridge) as first_client, serve_client(other_instance.bridge) as second_client:
+@pytest.mark.parametrize("options", [{"keys": KEYS[1:]}, {"keys": ()}, {"name": "another"}], ids=str)
+async def test_instances_with_another_key_or_name_do_not_resume_it(options: Any) -> None:
+    first, other_instance = Instance(), Instance(**options)
+    async with serve_client(first.bridge) as first_client, serve_client(other_instance.bridge) as second_client:
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         assert await call.continue_on(second_client).get_error({"approve": YES}) == INVALID_STATE
@@ -157,19 +157,19 @@ async def test_keys_can_be_changed_while_serving() -> None:
 
 async def test_with_a_shared_store_a_state_is_valid_once_on_all_instances() -> None:
     store = MemoryStore()
-    async with two(store=store) as (one, first_client, other, second_client):
+    async with two(store=store) as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
         usage = call.continue_on(second_client)
         assert get_text(await call.get_result({"reason": accept(name="old")})) == "all is gone"
         assert await usage.get_error({"reason": accept(name="old")}) == INVALID_STATE
-        assert (one.ran, other.ran, other.policy.began) == (["all"], [], 0)
+        assert (first.ran, second.ran, second.policy.began) == (["all"], [], 0)
 
 
 async def test_a_state_sent_to_two_instances_is_accepted_by_one() -> None:
     store = MemoryStore()
-    async with two(store=store) as (one, first_client, other, second_client):
+    async with two(store=store) as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -177,7 +177,7 @@ async def test_a_state_sent_to_two_instances_is_accepted_by_one() -> None:
         messages = [(item, await item.send({"reason": accept(name="old")})) for item in (call, copy)]
         answers = [await item.receive(number) for item, number in messages]
         assert sorted("error" in answer for answer in answers) == [False, True]
-        assert [*one.ran, *other.ran] == ["all"]
+        assert [*first.ran, *second.ran] == ["all"]
 
 
 async def test_a_question_survives_a_restart_where_the_keys_do() -> None:
@@ -210,12 +210,12 @@ async def test_an_evicted_call_is_resumed_as_on_another_instance() -> None:
 
 
 async def test_a_state_resumed_on_another_instance_belongs_to_its_request_alone() -> None:
-    async with two() as (_, first_client, other, second_client):
+    async with two() as (_, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "one"})
         await call.get_questions()
         stolen = second_client.start_call("remove", {"what": "two"}, state=call.state)
         assert await stolen.get_error({"approve": YES}) == INVALID_STATE
-        assert other.policy.began == 0
+        assert second.policy.began == 0
 
 
 async def test_a_store_that_fails_lets_no_state_through() -> None:

@@ -27,10 +27,10 @@ from tests.kits.questions.asking_tools import WHO, collecting
 KEY = "a key of at least thirty-two bytes, shared"
 
 
-def sharing(seen: list[Any]) -> Bridge:
+def sharing(inputs: list[Any]) -> Bridge:
     """One of several instances."""
     registry = ToolRegistry()
-    collecting(registry, seen)
+    collecting(registry, inputs)
 
     @tool(registry=registry)
     def everything(ctx: CallContext, state: Any = None) -> Any:

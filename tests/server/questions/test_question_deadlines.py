@@ -217,7 +217,7 @@ async def test_a_question_of_a_nested_call_pauses_both_deadlines(mode: str) -> N
 @BOTH_LOOPS
 async def test_the_deadline_of_a_call_that_asks_during_another_question_is_paused_too() -> None:
     registry, remainder = make_registry(timeout=60.0), {}
-    asked, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
+    question, look, looked = anyio.Event(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def inner(ctx: CallContext) -> None:
@@ -242,14 +242,14 @@ async def test_the_deadline_of_a_call_that_asks_during_another_question_is_pause
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
-            await asked.wait()
+            await question.wait()
             await ctx.invoke("inner")
         remainder["outside, after"] = get_deadline(ctx) - anyio.current_time()
 
     async with serve_client(make_bridge(registry, ttl=LONG)) as client:
         call = client.start_call("outer")
         assert set(await call.get_questions()) == {"outer"}
-        asked.set()
+        question.set()
         questions: set[str] = set()
         while questions != {"inner", "outer"}:
             questions = set(await call.get_questions())

@@ -220,10 +220,10 @@ async def test_a_server_can_run_again_without_the_calls_of_its_first_run() -> No
     async with serve_client(bridge) as client:
         result = await call.continue_on(client).get_result(ANSWER)
         assert result["_meta"]["mcp-bridge/code"] == "question_expired"
-        again = client.start_call("work")
-        await again.get_questions()
-        await again.get_questions(ANSWER)
-        assert get_text(await again.get_result(ANSWER)) == "done"
+        second_call = client.start_call("work")
+        await second_call.get_questions()
+        await second_call.get_questions(ANSWER)
+        assert get_text(await second_call.get_result(ANSWER)) == "done"
 
 
 async def test_a_thread_that_asks_after_its_call_was_cancelled_receives_an_error() -> None:

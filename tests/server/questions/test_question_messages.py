@@ -17,8 +17,8 @@ YES = {"key": accept()}
 
 def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
     """Return the `_meta` of a round with these subscriptions."""
-    made = {"progressToken": token, f"{META_PREFIX}logLevel": level}
-    return {key: value for key, value in made.items() if value is not None}
+    meta = {"progressToken": token, f"{META_PREFIX}logLevel": level}
+    return {key: value for key, value in meta.items() if value is not None}
 
 
 def progress(client: StdioClient) -> list[tuple[Any, float]]:
@@ -44,12 +44,12 @@ def chatty() -> ToolRegistry:
     @tool(registry=registry)
     async def chat(ctx: CallContext) -> str:
         """Report, log and ask."""
-        for part in range(4):
-            await ctx.report_progress(2 * part + 1, 8)
-            await ctx.log("debug", f"detail {part}")
-            await ctx.report_progress(2 * part + 2, 8)
-            await ctx.log("error", f"trouble {part}")
-            if part < 3:
+        for number in range(4):
+            await ctx.report_progress(2 * number + 1, 8)
+            await ctx.log("debug", f"detail {number}")
+            await ctx.report_progress(2 * number + 2, 8)
+            await ctx.log("error", f"trouble {number}")
+            if number < 3:
                 await ctx.ask("Go on?", key="key")
         return "done"
 

@@ -139,8 +139,8 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
 
 
 async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> None:
-    now = 0.0
-    usage = UsedStates(None, 600.0, most=4, clock=lambda: now)
+    time = 0.0
+    usage = UsedStates(None, 600.0, most=4, clock=lambda: time)
     assert [await usage.use(handle, ANN) for handle in ("a", "b", "a")] == [
         StateUse.FIRST,
         StateUse.FIRST,
@@ -152,9 +152,9 @@ async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> No
     assert not usage.has_room(BOB, reserved=2)
     assert [await usage.use(handle, BOB) for handle in ("c", "d", "e")][2] is StateUse.NO_ROOM
     # The clocks of instances may differ by a minute.
-    now = 659.0
+    time = 659.0
     assert await usage.use("a", ANN) is StateUse.REPEATED
-    now = 660.0
+    time = 660.0
     assert usage.has_room(ANN)
     assert await usage.use("e", BOB) is StateUse.FIRST
 

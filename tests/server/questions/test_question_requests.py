@@ -22,8 +22,8 @@ def message(**parts: Any) -> dict[str, Any]:
     return {"role": "user", "content": TEXT, **parts}
 
 
-def block(kind: str, **parts: Any) -> dict[str, Any]:
-    return message(content={"type": kind, **parts})
+def block(content_type: str, **parts: Any) -> dict[str, Any]:
+    return message(content={"type": content_type, **parts})
 
 
 VALID: list[Any] = [

@@ -57,9 +57,9 @@ async def hosted(bridge: Bridge) -> AsyncIterator[str]:
         tasks.cancel_scope.cancel()
 
 
-async def post(base: str, name: str, **given: Any) -> Mapping[str, Any]:
+async def post(base: str, name: str, **params_of_round: Any) -> Mapping[str, Any]:
     """Send one round of a tools/call on a new connection."""
-    params = {"name": name, "arguments": {}, **given, "_meta": ENVELOPE}
+    params = {"name": name, "arguments": {}, **params_of_round, "_meta": ENVELOPE}
     headers = {
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": STATELESS,
@@ -129,10 +129,10 @@ async def test_each_round_may_use_another_connection() -> None:
         assert questions["inputRequests"]["name"]["params"]["message"] == "Who?"
         # The connection is closed, and the call still waits.
         assert not working.cleaned.is_set()
-        again = (await post(base, "work", requestState=questions["requestState"]))["result"]
+        repeated_questions = (await post(base, "work", requestState=questions["requestState"]))["result"]
         usage = await post(base, "work", requestState=questions["requestState"], inputResponses=ANSWER)
         assert usage["error"]["code"] == -32602
-        outcome = await post(base, "work", requestState=again["requestState"], inputResponses=ANSWER)
+        outcome = await post(base, "work", requestState=repeated_questions["requestState"], inputResponses=ANSWER)
         assert get_text(outcome["result"]) == "done for Ada"
         assert is_idle(bridge)
 
@@ -178,9 +178,11 @@ async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
 
         return make_bridge(registry, keys=["a key of at least thirty-two bytes, shared"])
 
-    async with hosted(instance("one")) as one, hosted(instance("two")) as two:
-        first = (await post(one, "ask"))["result"]
+    async with hosted(instance("one")) as first_base, hosted(instance("two")) as two:
+        first = (await post(first_base, "ask"))["result"]
         second = (await post(two, "ask", requestState=first["requestState"], inputResponses=ANSWER))["result"]
-        last = await post(one, "ask", requestState=second["requestState"], inputResponses={"name": accept(name="Bob")})
+        last = await post(
+            first_base, "ask", requestState=second["requestState"], inputResponses={"name": accept(name="Bob")}
+        )
         assert get_text(last["result"]) == "Ada Bob"
     assert ran == ["one", "two", "one"]

@@ -21,9 +21,9 @@ TOOLS, CONTEXT, ROOTS = {"sampling": {"tools": {}}}, {"sampling": {"context": {}
 TOOL: Any = {"name": "add", "inputSchema": {"type": "object"}}
 
 
-async def put(ctx: CallContext, kind: str, **options: Any) -> Any:
+async def put(ctx: CallContext, question: str, **options: Any) -> Any:
     """One question of each kind."""
-    match kind:
+    match question:
         case "form":
             return await ctx.ask("Please.", **options)
         case "page":
@@ -96,7 +96,7 @@ async def test_without_the_capability_a_stateless_call_is_an_error_that_names_it
 
 
 @pytest.mark.parametrize(
-    ("kind", "declared", "required"),
+    ("question", "capabilities", "required"),
     [
         ("form", {"sampling": {}, "roots": {}}, FORM),
         ("page", {"elicitation": {"form": {}}}, URL),
@@ -105,22 +105,22 @@ async def test_without_the_capability_a_stateless_call_is_an_error_that_names_it
     ],
 )
 async def test_without_the_capability_a_handshake_call_fails_with_its_code(
-    kind: str, declared: Any, required: Any
+    question: str, capabilities: Any, required: Any
 ) -> None:
-    async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
-        result = (await client.request("tools/call", {"name": "ask", "arguments": {"kind": kind}}))["result"]
+    async with serve_client(asking(), version=HANDSHAKE, capabilities=capabilities) as client:
+        result = (await client.request("tools/call", {"name": "ask", "arguments": {"kind": question}}))["result"]
         assert get_code(result) == "missing_capability"
         (name,), (parts,) = required, required.values()
         assert ".".join([name, *parts]) in get_text(result)
         for tool_name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
-            answer = await client.request("tools/call", {"name": tool_name, "arguments": {"kind": kind}})
+            answer = await client.request("tools/call", {"name": tool_name, "arguments": {"kind": question}})
             assert get_text(answer["result"]) == text
         # The server has sent no request.
         assert not [message for message in client.received if "method" in message]
 
 
 @pytest.mark.parametrize(
-    ("kind", "declared"),
+    ("question", "capabilities"),
     [
         ("form", {"elicitation": {}}),
         ("form", {"elicitation": {"form": {}}}),
@@ -130,11 +130,11 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
         ("roots", {"roots": {"listChanged": True}}),
     ],
 )
-async def test_with_the_capability_the_question_is_sent(kind: str, declared: Any) -> None:
-    async with serve_client(asking(), capabilities=declared) as client:
-        assert len(await client.start_call("fall_back", {"kind": kind}).get_questions()) == 1
-    async with serve_client(asking(), version=HANDSHAKE, capabilities=declared) as client:
-        number = await client.send_request("tools/call", {"name": "fall_back", "arguments": {"kind": kind}})
+async def test_with_the_capability_the_question_is_sent(question: str, capabilities: Any) -> None:
+    async with serve_client(asking(), capabilities=capabilities) as client:
+        assert len(await client.start_call("fall_back", {"kind": question}).get_questions()) == 1
+    async with serve_client(asking(), version=HANDSHAKE, capabilities=capabilities) as client:
+        number = await client.send_request("tools/call", {"name": "fall_back", "arguments": {"kind": question}})
         await client.receive_request()
         await client.cancel(number)
 
@@ -184,7 +184,7 @@ async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "expected"),
+    ("question", "code", "expected"),
     [
         ("form", -1, "approval_declined"),
         ("form", -32603, "tool_unavailable"),
@@ -194,11 +194,11 @@ async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) ->
     ],
 )
 async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_a_code(
-    kind: str, code: int, expected: str
+    question: str, code: int, expected: str
 ) -> None:
     async with serve_client(asking(), version=HANDSHAKE) as client:
         for name in ("ask", "fall_back"):
-            number = await client.send_request("tools/call", {"name": name, "arguments": {"kind": kind}})
+            number = await client.send_request("tools/call", {"name": name, "arguments": {"kind": question}})
             await client.respond(await client.receive_request(), error={"code": code, "message": "not today"})
             result = (await client.receive_response(number))["result"]
             assert get_code(result) == expected

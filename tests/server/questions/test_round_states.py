@@ -180,10 +180,10 @@ async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.
         assert get_text(await call.get_result(ANSWER)) == "answered"
 
 
-@pytest.mark.parametrize("other", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
-async def test_a_request_state_of_another_server_is_rejected(other: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("options", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
+async def test_a_request_state_of_another_server_is_rejected(options: Any, caplog: pytest.LogCaptureFixture) -> None:
     bridge, answers = asking()
-    other_bridge, other_answers = asking(**other)
+    other_bridge, other_answers = asking(**options)
     async with serve_client(bridge) as client, serve_client(other_bridge) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()

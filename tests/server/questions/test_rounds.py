@@ -199,7 +199,7 @@ async def test_prompts_and_resources_can_ask_in_rounds() -> None:
 
 
 async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_its_result_waits() -> None:
-    registry, give_up, gone = ToolRegistry(), anyio.Event(), anyio.Event()
+    registry, give_up, withdrawal = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)
     async def impatient(ctx: CallContext) -> str:
@@ -208,7 +208,7 @@ async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_i
             tasks.start_soon(ctx.ask, "Who?", NAME_SCHEMA)
             await give_up.wait()
             tasks.cancel_scope.cancel()
-        gone.set()
+        withdrawal.set()
         return "went on without"
 
     bridge = make_bridge(registry)
@@ -216,7 +216,7 @@ async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_i
         call = client.start_call("impatient")
         (name,) = await call.get_questions()
         give_up.set()
-        await wait_for_event(gone)
+        await wait_for_event(withdrawal)
         await anyio.wait_all_tasks_blocked()
         assert get_text(await call.get_result({name: accept(name="Ada")})) == "went on without"
         assert is_idle(bridge)

@@ -193,10 +193,10 @@ async def test_each_question_waits_for_the_whole_time() -> None:
             await call.get_questions(answer)
             await observe()
         assert get_text(await call.get_result(ANSWER)) == "Ada Ada"
-        now = anyio.current_time()
+        start = anyio.current_time()
     assert sorted(set(deadlines)) == deadlines
     assert len(deadlines) == 4
-    assert now < deadlines[0] < deadlines[-1] <= now + 1000.0
+    assert start < deadlines[0] < deadlines[-1] <= start + 1000.0
 
 
 async def test_a_call_that_cancels_its_question_keeps_its_place_until_its_client_returns() -> None:

@@ -73,35 +73,35 @@ def begun(folder: Path, count: int = 1) -> list[list[str]]:
 
 def test_a_worker_runs_what_one_server_creates_and_another_one_returns(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
     with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}) as cluster:
-        one, other = cluster.start_server(), cluster.start_server()
-        task = one.create("work")
-        assert other.fetch(task, "working")["status"] == "working"
+        first, second = cluster.start_server(), cluster.start_server()
+        task = first.create("work")
+        assert second.fetch(task, "working")["status"] == "working"
         worker = cluster.start_worker()
         begun(tmp_path)
         (tmp_path / "release").touch()
-        result = other.fetch(task)["result"]
+        result = second.fetch(task)["result"]
         assert result["content"][0]["text"] == str(find_server_pid(worker.process.pid))
-        assert result == one.fetch(task)["result"]
+        assert result == first.fetch(task)["result"]
 
 
 def test_questions_of_a_task_are_answered_at_any_server(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
     with Cluster(tmp_path, redis_server, TOOLS) as cluster:
-        one, other = cluster.start_server(), cluster.start_server()
-        task = one.create("greet")
-        (key,) = other.fetch(task, "input_required")["inputRequests"]
+        first, second = cluster.start_server(), cluster.start_server()
+        task = first.create("greet")
+        (key,) = second.fetch(task, "input_required")["inputRequests"]
         answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
-        assert "result" in other.request("tasks/update", task, taskId=task, inputResponses=answers)
-        assert one.fetch(task)["result"]["content"][0]["text"] == "Hello, Ada"
+        assert "result" in second.request("tasks/update", task, taskId=task, inputResponses=answers)
+        assert first.fetch(task)["result"]["content"][0]["text"] == "Hello, Ada"
 
 
 def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
     with Cluster(tmp_path, redis_server, TOOLS) as cluster:
-        one, other = cluster.start_server(), cluster.start_server()
-        task = one.create("work")
+        first, second = cluster.start_server(), cluster.start_server()
+        task = first.create("work")
         begun(tmp_path)
-        for server in (other, one):
+        for server in (second, first):
             assert "result" in server.request("tasks/cancel", task, taskId=task)
-        assert one.fetch(task)["status"] == other.fetch(task)["status"] == "cancelled"
+        assert first.fetch(task)["status"] == second.fetch(task)["status"] == "cancelled"
 
 
 @pytest.mark.parametrize("ends", ["server", "worker"])
@@ -121,9 +121,9 @@ def test_a_task_runs_again_when_its_process_is_killed_and_reports_it(
         result = cluster.start_server().fetch(task)["result"]
         assert result["content"][0]["text"] == str(find_server_pid(second.process.pid))
         assert result["_meta"]["mcp-bridge/runs"] == 2
-        (one, key), (two, same) = runs
-        assert one != two
-        assert key == same
+        (first_pid, key), (two, second_key) = runs
+        assert first_pid != two
+        assert key == second_key
         second.wait_for_stderr("runs again")
 
 
@@ -184,9 +184,9 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
         eventually(lambda: "statusMessage" in server.fetch(task, "working"))
         worker.wait_for_stderr("is retried in 5 s")
         worker.kill()
-        other = cluster.start_worker()
+        second_worker = cluster.start_worker()
         result = server.fetch(task)["result"]
-        assert result["structuredContent"] == [2, find_server_pid(other.process.pid)]
+        assert result["structuredContent"] == [2, find_server_pid(second_worker.process.pid)]
         assert result["_meta"]["mcp-bridge/runs"] == 2
 
 
@@ -206,17 +206,17 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         task, waiting = server.create("work"), server.create("work", name="2")
         begun(tmp_path)
         worker.process.send_signal(signal.SIGTERM)
-        other = cluster.start_worker()
+        second_worker = cluster.start_worker()
         eventually(lambda: runs_of(tmp_path, "2"))
-        other.kill()
-        other = cluster.start_worker()
+        second_worker.kill()
+        second_worker = cluster.start_worker()
         # The lease of the tasks that ran at the kill has ended.
         eventually(lambda: len(runs_of(tmp_path, "2")) == 2)
         (tmp_path / "release").touch()
         assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
         (tmp_path / "release2").touch()
-        assert server.fetch(waiting)["result"]["content"][0]["text"] == str(find_server_pid(other.process.pid))
+        assert server.fetch(waiting)["result"]["content"][0]["text"] == str(find_server_pid(second_worker.process.pid))
 
 
 def test_tasks_that_do_not_end_with_their_worker_run_elsewhere(tmp_path: Path, redis_server: str) -> None:  # noqa: F811

@@ -197,7 +197,7 @@ def test_a_file_without_settings_is_reported_as_empty(reject, suffix, text):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "text", "found", "line"),
+    ("suffix", "text", "type_name", "line"),
     [
         ("yaml", "\n- a\n", "a list", 2),
         ("json", '\n\n["a"]', "a list", 3),
@@ -205,9 +205,9 @@ def test_a_file_without_settings_is_reported_as_empty(reject, suffix, text):
         ("json", "7", "a whole number", 1),
     ],
 )
-def test_a_root_that_is_not_a_mapping_is_an_error(reject, suffix, text, found, line):
+def test_a_root_that_is_not_a_mapping_is_an_error(reject, suffix, text, type_name, line):
     error = reject(suffix, text)
-    assert error.problem.endswith(f"found {found}")
+    assert error.problem.endswith(f"found {type_name}")
     assert error.line == line
 
 
@@ -504,7 +504,7 @@ def test_no_text_raises_anything_but_a_config_error(tmp_path_factory, suffix, te
     path = tmp_path_factory.getbasetemp() / f"any.{suffix}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        named = read_document(path).path
+        document_path = read_document(path).path
     except ConfigError as error:
-        named = error.path
-    assert named == str(path)
+        document_path = error.path
+    assert document_path == str(path)

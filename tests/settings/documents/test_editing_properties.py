@@ -66,13 +66,13 @@ LOOSE = Kind(format="jsonc", within=["mcpServers"], texts=json_texts(comments=Tr
 IN_LIST = Kind(
     format="jsonc",
     within=["mcpServers"],
-    texts=json_texts(comments=True, listed=True),
+    texts=json_texts(comments=True, in_list=True),
     listed=True,
     comment="//",
 )
-GOOSE = Kind(format="yaml", within=["extensions"], texts=yaml_texts(container="extensions", listed=False))
+GOOSE = Kind(format="yaml", within=["extensions"], texts=yaml_texts(container="extensions", in_list=False))
 CONTINUE = Kind(
-    format="yaml", within=["mcpServers"], texts=yaml_texts(container="mcpServers", listed=True), listed=True
+    format="yaml", within=["mcpServers"], texts=yaml_texts(container="mcpServers", in_list=True), listed=True
 )
 CODEX = Kind(format="toml", within=["mcp_servers"], texts=toml_texts())
 KINDS = {
@@ -159,16 +159,16 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
 
 
 @every_kind
-@given(data=st.data(), value=ENTRIES, others=st.lists(ENTRIES, min_size=1, max_size=3), gone=st.booleans())
+@given(data=st.data(), value=ENTRIES, other_entries=st.lists(ENTRIES, min_size=1, max_size=3), is_removed=st.booleans())
 @examples(25)
 def test_edits_of_users_in_between_survive_byte_for_byte(
-    kind: Kind, data: DataObject, value: dict[str, Any], others: list[dict[str, Any]], gone: bool
+    kind: Kind, data: DataObject, value: dict[str, Any], other_entries: list[dict[str, Any]], is_removed: bool
 ) -> None:
     text = data.draw(kind.texts)
     theirs = new_text = _put(kind, text, value)
-    for number, other in enumerate(others):
+    for number, other in enumerate(other_entries):
         theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"})
-    if gone:
+    if is_removed:
         theirs = kind.drop(theirs, data.draw(st.sampled_from(["a", "é", "theirs 0"])))
     theirs = _commented(kind, theirs, data)
     remaining_text = kind.revert(theirs, "ours", kind.describe(text, new_text, "ours"))
@@ -178,63 +178,63 @@ def test_edits_of_users_in_between_survive_byte_for_byte(
 
 
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
-@given(data=st.data(), listed=st.booleans())
+@given(data=st.data(), in_list=st.booleans())
 @examples(50)
-def test_an_unsupported_text_is_never_edited(format: Format, data: DataObject, listed: bool) -> None:
+def test_an_unsupported_text_is_never_edited(format: Format, data: DataObject, in_list: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (
-        lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=listed),
-        lambda: editor.remove_entry(format, text, ["s"], "b", listed=listed),
+        lambda: editor.put_entry(format, text, ["s"], "b", {"x": 1}, listed=in_list),
+        lambda: editor.remove_entry(format, text, ["s"], "b", listed=in_list),
         lambda: editor.read_data(format, text),
     ):
         with contextlib.suppress(ConfigError):
             work()
 
 
-def _put(kind: Kind, text: str, value: dict[str, Any], name: str = "ours") -> str:
+def _put(layout: Kind, text: str, value: dict[str, Any], name: str = "ours") -> str:
     try:
-        return kind.put(text, name, value)
+        return layout.put(text, name, value)
     except UnsafeEdit:
         assume(False)
         raise
 
 
-def _entry(kind: Kind, text: str, name: str) -> Any:
-    servers = kind.servers(text)
-    if not kind.listed:
+def _entry(layout: Kind, text: str, name: str) -> Any:
+    servers = layout.servers(text)
+    if not layout.listed:
         return servers.get(name) if isinstance(servers, dict) else None
-    named = [item for item in servers or [] if isinstance(item, dict) and item.get("name") == name]
-    return {key: value for key, value in named[0].items() if key != "name"} if named else None
+    matches = [item for item in servers or [] if isinstance(item, dict) and item.get("name") == name]
+    return {key: value for key, value in matches[0].items() if key != "name"} if matches else None
 
 
-def _others(kind: Kind, data: Any, depth: int = 0) -> str:
+def _others(layout: Kind, data: Any, depth: int = 0) -> str:
     """Return all data except the entry, in order, without containers that would be empty."""
 
     def bare(value: Any, depth: int) -> Any:
-        if isinstance(value, list) and kind.listed and depth == len(kind.within):
+        if isinstance(value, list) and layout.listed and depth == len(layout.within):
             return [item for item in value if not (isinstance(item, dict) and item.get("name") == "ours")] or None
         if not isinstance(value, dict):
             return value
-        if depth == len(kind.within):
+        if depth == len(layout.within):
             return {key: inner for key, inner in value.items() if key != "ours"} or None
-        way = kind.within[depth]
+        way = layout.within[depth]
         inside = {key: bare(inner, depth + 1) if key == way else inner for key, inner in value.items()}
         return {key: inner for key, inner in inside.items() if key != way or inner} or None
 
     return json.dumps(bare(data, 0))
 
 
-def _commented(kind: Kind, text: str, data: DataObject) -> str:
+def _commented(layout: Kind, text: str, data: DataObject) -> str:
     """Return the text with a comment after some line, if the data stays the same."""
-    if kind.format == "json":
+    if layout.format == "json":
         return text
     places = [match.end() for match in re.finditer("\n", text)]
     if not places:
         return text
     at = data.draw(st.sampled_from(places))
-    text_with_comment = f"{text[:at]}{kind.comment} theirs\n{text[at:]}"
+    text_with_comment = f"{text[:at]}{layout.comment} theirs\n{text[at:]}"
     try:
-        return text_with_comment if kind.read(text_with_comment) == kind.read(text) else text
+        return text_with_comment if layout.read(text_with_comment) == layout.read(text) else text
     except ConfigError:
         return text
 
@@ -245,4 +245,6 @@ def _only_one_piece_is_gone(before: str, after: str) -> None:
     Empty values appear if a container stays because of a comment in it, or had such a value before.
     """
     long, short = (re.sub(r"\{\}|\[\]|null|~", "", re.sub(r"[\s,]", "", text)) for text in (before, after))
-    assert any(long.startswith(short[:cut]) and long.endswith(short[cut:]) for cut in range(len(short) + 1))
+    assert any(
+        long.startswith(short[:position]) and long.endswith(short[position:]) for position in range(len(short) + 1)
+    )

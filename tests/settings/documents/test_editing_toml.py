@@ -48,8 +48,8 @@ def test_an_entry_that_is_no_separate_table_is_rejected(text: str) -> None:
         editor.remove_entry("toml", text, ["mcp_servers"], "tools")
     with pytest.raises(UnsafeEdit, match="not a table of its own"):
         editor.put_entry("toml", text, ["mcp_servers"], "tools", VALUE)
-    same = editor.put_entry("toml", text, ["mcp_servers"], "tools", {"command": "x"})
-    assert same == text
+    unchanged = editor.put_entry("toml", text, ["mcp_servers"], "tools", {"command": "x"})
+    assert unchanged == text
 
 
 TABLES = """# head

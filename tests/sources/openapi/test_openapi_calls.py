@@ -30,16 +30,16 @@ from tests.kits.openapi.api_server import (
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 
-def parameter(name: str, place: str, schema: Json | None = None, **rest: Any) -> Json:
-    return {"name": name, "in": place, "schema": schema or {"type": "string"}, **rest}
+def parameter(name: str, place: str, schema: Json | None = None, **members: Any) -> Json:
+    return {"name": name, "in": place, "schema": schema or {"type": "string"}, **members}
 
 
 def operation_of(method: str, path: str, **content: Any) -> Json:
     return document_of({path: {method: {"operationId": "run", **content}}})
 
 
-def body_of(media_type: str, schema: Json | None = None, **rest: Any) -> Json:
-    return {"required": True, "content": {media_type: {"schema": schema or {}, **rest}}}
+def body_of(media_type: str, schema: Json | None = None, **members: Any) -> Json:
+    return {"required": True, "content": {media_type: {"schema": schema or {}, **members}}}
 
 
 @BOTH_LOOPS
@@ -176,7 +176,7 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("media_type", "argument", "sent"),
+    ("media_type", "argument", "body"),
     [
         ("text/plain", "häß", "häß".encode()),
         ("application/xml", "<a/>", b"<a/>"),
@@ -186,12 +186,12 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
     ],
 )
 async def test_other_bodies_are_text_or_base64(
-    media_type: str, argument: Any, sent: bytes, api: ApiServer, tmp_path: Path
+    media_type: str, argument: Any, body: bytes, api: ApiServer, tmp_path: Path
 ) -> None:
     document = operation_of("put", "/x", requestBody=body_of(media_type))
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {"body": argument})).is_error
-    assert api.received[0].body == sent
+    assert api.received[0].body == body
     assert api.received[0].headers["content-type"] == media_type.replace("*/*", "application/json")
 
 

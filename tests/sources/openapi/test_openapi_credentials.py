@@ -36,12 +36,12 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "declared"), [("query", "key", "key"), ("header", "X-Key", "x-key"), ("cookie", "sid", "sid")]
+    ("place", "name", "spelling"), [("query", "key", "key"), ("header", "X-Key", "x-key"), ("cookie", "sid", "sid")]
 )
 async def test_a_credential_that_is_also_a_parameter_is_sent_once_and_not_asked_from_the_model(
-    place: str, name: str, declared: str, api: ApiServer, tmp_path: Path
+    place: str, name: str, spelling: str, api: ApiServer, tmp_path: Path
 ) -> None:
-    parameter = {"name": declared, "in": place, "required": True, "schema": {"type": "string"}}
+    parameter = {"name": spelling, "in": place, "required": True, "schema": {"type": "string"}}
     city_parameter = {"name": "city", "in": "query", "schema": {"type": "string"}}
     document = secured({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, city_parameter])
     async with serve_document(tmp_path, document, server=api.url, auth={"s": "env:API_SECRET"}) as client:
@@ -90,7 +90,7 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
     file = tmp_path / "token"
     file.write_text("old-token-of-this-api")
     scheme = {"type": "http", "scheme": "bearer"}
-    api.reply = lambda received: Reply(status=200 if "new" in received.headers["authorization"] else 401)
+    api.reply = lambda request: Reply(status=200 if "new" in request.headers["authorization"] else 401)
     async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": f"file:{file}"}) as client:
         file.write_text("new-token-of-this-api")
         assert text_of(await client.call_tool("run", {})).startswith("HTTP status 401")
@@ -101,13 +101,13 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
         await client.call_tool("run", {})
         result = await client.call_tool("run", {})
     assert text_of(result).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
-    assert [received.headers["authorization"][7:10] for received in api.received] == ["old", "new", "new", "new"]
+    assert [request.headers["authorization"][7:10] for request in api.received] == ["old", "new", "new", "new"]
 
 
 async def test_a_secret_never_reaches_a_client_or_the_log(
     api: ApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api.reply = lambda received: json_reply({"seen": received.target, "headers": dict(received.headers)}, 400)
+    api.reply = lambda request: json_reply({"seen": request.target, "headers": dict(request.headers)}, 400)
     scheme = {"type": "apiKey", "in": "query", "name": "key"}
     headers = {"X-Other": "Bearer env:API_SECRET"}
     with caplog.at_level(logging.DEBUG):
@@ -126,7 +126,7 @@ async def test_a_secret_never_reaches_a_client_or_the_log(
 async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
     tools: list[str], api: ApiServer, tmp_path: Path
 ) -> None:
-    api.reply = lambda received: json_reply({"headers": dict(received.headers)})
+    api.reply = lambda request: json_reply({"headers": dict(request.headers)})
     scheme = {"type": "apiKey", "in": "header", "name": "X-Key"}
     isolation = {"env": ["API_SECRET"], "workers": 1, "tools": tools}
     async with serve_document(
@@ -139,7 +139,7 @@ async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
 
 
 @pytest.mark.parametrize(
-    ("security", "auth", "sent"),
+    ("security", "auth", "names"),
     [
         ([{"a": []}, {"b": []}], {"b": "key-b"}, {"x-b"}),
         ([{"a": [], "b": []}], {"a": "key-a", "b": "key-b"}, {"x-a", "x-b"}),
@@ -149,14 +149,14 @@ async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
     ],
 )  # fmt: skip
 async def test_only_the_credentials_that_an_operation_requires_are_sent(
-    security: list[Json], auth: Json, sent: set[str], api: ApiServer, tmp_path: Path
+    security: list[Json], auth: Json, names: set[str], api: ApiServer, tmp_path: Path
 ) -> None:
     schemes = {name: {"type": "apiKey", "in": "header", "name": f"x-{name}"} for name in "ab"}
     document = secured({}, security=security)
     document["components"]["securitySchemes"] = schemes
     async with serve_document(tmp_path, document, server=api.url, auth=auth) as client:
         assert not (await client.call_tool("run", {})).is_error
-    assert {name for name in api.received[0].headers if name.startswith("x-")} == sent
+    assert {name for name in api.received[0].headers if name.startswith("x-")} == names
 
 
 async def test_operations_without_their_credentials_are_reported(
@@ -175,15 +175,15 @@ class TokenServer:
         self.lifetime = lifetime
         self.fetched = 0
 
-    def __call__(self, received: Received) -> Reply:
-        if received.path == "/token":
+    def __call__(self, request: Received) -> Reply:
+        if request.path == "/token":
             self.fetched += 1
             assert (
-                received.headers["authorization"] == f"Basic {base64.b64encode(b'me%3A1:' + SECRET.encode()).decode()}"
+                request.headers["authorization"] == f"Basic {base64.b64encode(b'me%3A1:' + SECRET.encode()).decode()}"
             )
-            assert dict(parse_qsl(received.body.decode())) == {"grant_type": "client_credentials", "scope": "a b"}
+            assert dict(parse_qsl(request.body.decode())) == {"grant_type": "client_credentials", "scope": "a b"}
             return json_reply({"access_token": f"token-number-{self.fetched}", "expires_in": self.lifetime})
-        return json_reply({"got": received.headers["authorization"]})
+        return json_reply({"got": request.headers["authorization"]})
 
 
 @pytest.mark.parametrize(("lifetime", "fetched"), [(3600, 1), (1, 2)])

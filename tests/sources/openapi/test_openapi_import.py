@@ -96,7 +96,7 @@ async def test_documents_in_several_files_become_one(api: ApiServer, tmp_path: P
 
 
 async def test_documents_of_a_server_are_bundled_with_absolute_servers(api: ApiServer, tmp_path: Path) -> None:
-    api.reply = lambda received: Reply(FILES[received.path.removeprefix("/spec/")].encode())
+    api.reply = lambda request: Reply(FILES[request.path.removeprefix("/spec/")].encode())
     result = run_import(tmp_path, f"{api.url}/spec/root.yaml", "--allow", "loopback", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)

@@ -110,15 +110,15 @@ def send(api: ApiServer, request: ApiRequest) -> Received:
     return api.received.pop()
 
 
-def parse_request(received: Received) -> Request:
+def parse_request(request: Received) -> Request:
     """Parse a request with werkzeug, which shares no code with the client."""
-    parts = urlsplit(received.target)
+    parts = urlsplit(request.target)
     builder = EnvironBuilder(
         base_url="http://h",
-        method=received.method,
+        method=request.method,
         query_string=parts.query,
-        headers=dict(received.headers),
-        data=received.body,
+        headers=dict(request.headers),
+        data=request.body,
     )
     environ = builder.get_environ()
     environ["PATH_INFO"] = unquote_to_bytes(parts.path).decode("latin-1")
@@ -165,15 +165,15 @@ def parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
 @EXAMPLES
 @given(case=parameters_with_values())
 def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer, case: tuple[Json, Any]) -> None:
-    declared, value = case
-    path = "/p/{v}" if declared["in"] == "path" else "/p"
-    parameter = Parameter("v", declared["in"], "v", declared["style"], declared["explode"])
+    style, value = case
+    path = "/p/{v}" if style["in"] == "path" else "/p"
+    parameter = Parameter("v", style["in"], "v", style["style"], style["explode"])
     builder = RequestBuilder("get", "http://h", path, [parameter], None, "*/*")
     request = send(api, builder.build_http_request({"v": value}))
-    document = document_of({path: {"get": {"parameters": [declared]}}}, servers=[{"url": api.url}])
+    document = document_of({path: {"get": {"parameters": [style]}}}, servers=[{"url": api.url}])
     parameters = load_parser(json.dumps(document)).unmarshal_request(WerkzeugOpenAPIRequest(parse_request(request)))
     assert parameters.errors == []
-    assert getattr(parameters.parameters, declared["in"])["v"] == value
+    assert getattr(parameters.parameters, style["in"])["v"] == value
 
 
 def write_body(media_type: str, schema: Json, body: Any) -> ApiRequest:

@@ -130,18 +130,18 @@ SENT = [
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "sent"),
-    [*(("POST", "/mcp", sent) for sent in SENT), *((method, path, "Bearer wrong") for method, path in PATHS[1:-1])],
+    ("method", "path", "token"),
+    [*(("POST", "/mcp", token) for token in SENT), *((method, path, "Bearer wrong") for method, path in PATHS[1:-1])],
 )
 def test_requests_without_a_valid_token_are_rejected(
-    guarded_url: str, method: str, path: str, sent: str | None
+    guarded_url: str, method: str, path: str, token: str | None
 ) -> None:
-    headers = {} if sent is None else {"Authorization": sent.encode("utf-8")}
+    headers = {} if token is None else {"Authorization": token.encode("utf-8")}
     answer = status(guarded_url, method, path, **headers)
     assert answer.status_code == 401
     challenge = answer.headers["www-authenticate"]
     assert challenge.startswith("Bearer ")
-    assert ("invalid_token" in challenge) == (str(sent).startswith("Bearer "))
+    assert ("invalid_token" in challenge) == (str(token).startswith("Bearer "))
     assert TOKEN not in answer.text
 
 
@@ -221,8 +221,11 @@ def test_a_bridge_without_allowed_origins_sends_no_cors_headers(guarded_url: str
 
 def preflight(base: str, origin: str) -> httpx2.Response:
     """Send the preflight request of a browser for an MCP message."""
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "mcp-session-id, mcp-method"}
-    return httpx2.options(f"{base}/mcp", headers={"Origin": origin, **asked})
+    request_headers = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "mcp-session-id, mcp-method",
+    }
+    return httpx2.options(f"{base}/mcp", headers={"Origin": origin, **request_headers})
 
 
 def test_a_preflight_of_a_configured_origin_is_answered(base: str) -> None:

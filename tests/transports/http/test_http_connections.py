@@ -129,13 +129,13 @@ async def test_a_client_that_closes_after_the_response_receives_one_to_a_body_th
 
 
 @pytest.mark.parametrize(
-    "rest",
+    "remainder",
     [b"garbage\r\n\r\n", b"POST /b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
     ids=["garbage", "a broken body"],
 )
-async def test_a_rejection_comes_after_the_responses_to_earlier_requests(rest: bytes) -> None:
+async def test_a_rejection_comes_after_the_responses_to_earlier_requests(remainder: bytes) -> None:
     app = responding(content_length="4")
-    got = await exchange(app, (b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n") * 2 + rest)
+    got = await exchange(app, (b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n") * 2 + remainder)
     assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"200", b"400"]
     assert app.seen == ["/a", "/a"]  # type: ignore[attr-defined]
 
@@ -272,14 +272,14 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n" + HOST + b"\r\n"]
+    "data", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n" + HOST + b"\r\n"]
 )
 async def test_the_oldest_connection_without_a_whole_request_gives_way(
-    monkeypatch: pytest.MonkeyPatch, sent: bytes
+    monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
     monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 8)
     async with connection_to(echo) as (reader, writer):
-        writer.write(sent)
+        writer.write(data)
         connections = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
         assert await reader.read() == b""
         later, last = connections[-1]

@@ -97,9 +97,9 @@ def test_a_content_type_of_a_web_form_is_rejected(http: httpx2.Client, path: str
     assert 400 <= answer.status_code < 500
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON ;charset=utf-8"])
-def test_a_content_type_may_have_parameters(http: httpx2.Client, kind: str) -> None:
-    request = stateless_request("tools/list", **{"Content-Type": kind})
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON ;charset=utf-8"])
+def test_a_content_type_may_have_parameters(http: httpx2.Client, media_type: str) -> None:
+    request = stateless_request("tools/list", **{"Content-Type": media_type})
     assert http.post("/mcp", **request).status_code == 200
 
 

@@ -58,9 +58,9 @@ async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[
         yield Scene(base, app, http, tools, work)
 
 
-async def messages(said: AsyncIterator[Event]) -> AsyncIterator[Event]:
+async def messages(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
     """Yield the events with a message."""
-    async for event in said:
+    async for event in events:
         if event.data:
             yield event
 
@@ -179,8 +179,8 @@ async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture
 
 async def test_streams_of_one_session_do_not_mix() -> None:
     store = ObservedStore()
-    one, two = StepTool(), StepTool()
-    tools = registry_of(entry("one", one), entry("two", two))
+    first_tool, two = StepTool(), StepTool()
+    tools = registry_of(entry("one", first_tool), entry("two", two))
     async with (
         serve_http(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
         open_http(base) as http,
@@ -188,10 +188,10 @@ async def test_streams_of_one_session_do_not_mix() -> None:
         talk = await open_session(http)
         async with talk.stream_call(1, "one") as first, talk.stream_call(2, "two") as second:
             first_event = [await anext(read_events(stream)) for stream in (first, second)]
-        one.report(1, 2)
+        first_tool.report(1, 2)
         two.report(10, 20)
         await store.wait_for_writes(INITIALIZE + 4)
-        one.finish()
+        first_tool.finish()
         two.finish()
         assert [await resume(talk, event.id) for event in first_event] == [[1, 2, "done"], [10, 20, "done"]]
 
@@ -234,8 +234,8 @@ async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
         assert [await resume(talk, event.id) for event in short] == [[]] * 7 + [["there"]] * 3
 
 
-@pytest.mark.parametrize(("passed", "rest"), [(1799.0, ["done"]), (1801.0, [])])
-async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, rest: list[str]) -> None:
+@pytest.mark.parametrize(("passed", "texts"), [(1799.0, ["done"]), (1801.0, [])])
+async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, texts: list[str]) -> None:
     clock = ManualClock()
     store = ObservedStore(clock=clock)
     async with scene(store=store) as running_scene:
@@ -244,7 +244,7 @@ async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, 
         running_scene.work.finish()
         await store.wait_for_writes(INITIALIZE + 2)
         clock.now += passed
-        assert await resume(talk, first.id) == rest
+        assert await resume(talk, first.id) == texts
 
 
 class Broken:
@@ -511,8 +511,8 @@ async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsoli
         async with talk.open_stream() as stream:
             first_event = await anext(read_events(stream))
         assert not first_event.data
-        unasked = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
-        assert (await running_scene.http.post("/mcp", json=unasked, headers=talk.headers)).status_code == 202
+        message = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
+        assert (await running_scene.http.post("/mcp", json=message, headers=talk.headers)).status_code == 202
         running_scene.tools.register(entry("second"))
         await store.wait_for_writes(INITIALIZE + 1)
         async with talk.open_stream(first_event.id) as stream:

@@ -58,8 +58,15 @@ def to_jwk(kid: str | None, key: Any, **more: Any) -> dict[str, Any]:
 
 
 def claims(**more: Any) -> dict[str, Any]:
-    now = int(time.time())
-    usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "client_id": "editor", "exp": now + 600, "iat": now}
+    time_now = int(time.time())
+    usual = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "ann",
+        "client_id": "editor",
+        "exp": time_now + 600,
+        "iat": time_now,
+    }
     return {name: value for name, value in (usual | more).items() if value is not None}
 
 
@@ -99,8 +106,8 @@ async def test_a_valid_token_names_its_client_its_issuer_and_its_subject(
     assert await verify(verifier_of(keys), sign(client_id=None)) == '[null,"https://login.example","ann"]'
 
 
-def encode(part: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+def encode(segment: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(segment).encode()).rstrip(b"=").decode()
 
 
 def unsigned(algorithm: str) -> str:

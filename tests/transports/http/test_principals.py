@@ -129,10 +129,8 @@ async def test_every_token_is_compared_after_a_match_too(
 async def test_each_principal_has_its_own_quotas_and_sessions(
     clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
 ) -> None:
-    named = {"mcp-bridge/session": "mine"}
-    description = [
-        json.loads((await call(http, "describe", named))["result"]["content"][0]["text"]) for http in clients
-    ]
+    meta = {"mcp-bridge/session": "mine"}
+    description = [json.loads((await call(http, "describe", meta))["result"]["content"][0]["text"]) for http in clients]
     (ann, ann_session, ann_client), (eve, eve_session, eve_client) = description
     assert (ann, eve) == ("ann", "eve")
     assert ann_session != eve_session
@@ -180,12 +178,12 @@ async def test_a_request_state_of_another_principal_is_invalid(
     clients: tuple[httpx2.AsyncClient, httpx2.AsyncClient],
 ) -> None:
     ann, eve = clients
-    asked = (await call(ann, "ask", ASKING))["result"]
-    (key,) = asked["inputRequests"]
+    questions = (await call(ann, "ask", ASKING))["result"]
+    (key,) = questions["inputRequests"]
     answer = {key: {"action": "accept", "content": {"name": "Ann"}}}
-    answers = {"requestState": asked["requestState"], "inputResponses": answer}
+    answers = {"requestState": questions["requestState"], "inputResponses": answer}
     response = await call(eve, "ask", ASKING, **answers)
-    invented = await call(eve, "ask", ASKING, **{**answers, "requestState": "x" + asked["requestState"][1:]})
+    invented = await call(eve, "ask", ASKING, **{**answers, "requestState": "x" + questions["requestState"][1:]})
     assert response["error"] == invented["error"]
     assert "Ann" in (await call(ann, "ask", ASKING, **answers))["result"]["content"][0]["text"]
 
@@ -211,10 +209,10 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
     house = build_host(MemoryStore())
     async with two_at(house.registry) as (ann, eve):
         added = {"arguments": {"n": 1}}
-        asked = (await call(ann, "add", ASKING, **added))["result"]
-        (key,) = asked["inputRequests"]
+        questions = (await call(ann, "add", ASKING, **added))["result"]
+        (key,) = questions["inputRequests"]
         answer = {key: {"action": "accept", "content": {"value": ALWAYS}}}
-        answers = {**added, "requestState": asked["requestState"], "inputResponses": answer}
+        answers = {**added, "requestState": questions["requestState"], "inputResponses": answer}
         assert "isError" not in (await call(ann, "add", ASKING, **answers))["result"]
         assert (await call(ann, "add", ASKING, **added))["result"]["resultType"] == "complete"
         assert (await call(eve, "add", ASKING, **added))["result"]["resultType"] == "input_required"

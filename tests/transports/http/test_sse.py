@@ -106,8 +106,8 @@ async def test_the_shutdown_waits_only_for_connected_clients(
         httpx2.AsyncClient(base_url=base, timeout=patient) as http,
         http.stream("GET", "/sse") as stream,
     ):
-        async with http.stream("GET", "/sse") as gone:
-            await call_on(http, gone, "stay")
+        async with http.stream("GET", "/sse") as leaving:
+            await call_on(http, leaving, "stay")
             await wait_for_event(gate.begun)
             assert not await app.counter.wait_until_idle(0)
         # The call continues in spite of that.

@@ -24,19 +24,19 @@ BAD = ("\x1b", "\x07", "\U000e0041")
 
 
 @contextlib.asynccontextmanager
-async def connect_to(folder: Path, case: str, seen: list[Any] | None = None) -> AsyncIterator[Client]:
-    """Connect a client of the handshake era. `seen` gets the texts of all messages."""
-    seen = [] if seen is None else seen
+async def connect_to(folder: Path, case: str, requests: list[Any] | None = None) -> AsyncIterator[Client]:
+    """Connect a client of the handshake era. `requests` gets the texts of all messages."""
+    requests = [] if requests is None else requests
 
     async def receive_log(params: Any) -> None:
-        seen.append((params.logger, params.data))
+        requests.append((params.logger, params.data))
 
     async def answer(context: Any, params: Any) -> ElicitResult:
-        seen.append(params.model_dump(mode="json"))
+        requests.append(params.model_dump(mode="json"))
         return ElicitResult(action="decline")
 
     async def sample(context: Any, params: Any) -> CreateMessageResult:
-        seen.append(params.model_dump(mode="json"))
+        requests.append(params.model_dump(mode="json"))
         return CreateMessageResult(role="assistant", content=TextContent(type="text", text="short"), model="m")
 
     bridge = build_gateway(folder, {"evil": {"command": sys.executable, "args": ["-I", str(SERVER), case]}})

@@ -60,9 +60,9 @@ def test_an_existing_lock_file_next_to_the_settings_is_used(home: Path) -> None:
 
 def test_settings_that_differ_only_in_the_suffix_have_different_lock_files(home: Path) -> None:
     home.mkdir(parents=True)
-    yaml, other = DefinitionLock(home / "gateway.yaml"), DefinitionLock(home / "gateway.json")
+    yaml, second = DefinitionLock(home / "gateway.yaml"), DefinitionLock(home / "gateway.json")
     yaml.accept_definitions("files", {READ: DEFINITION})
-    assert other.read_server("files") is None
+    assert second.read_server("files") is None
 
 
 def test_a_lock_file_of_an_earlier_version_is_read_until_it_is_replaced(home: Path) -> None:

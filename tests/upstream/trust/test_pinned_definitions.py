@@ -246,8 +246,8 @@ async def list_others(gateway: ScriptedGateway) -> list[str]:
     bridge = gateway.build()
     async with connect(bridge, cache=None) as client:
         prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
-        listed = (await client.list_resources()).resources
-        resources = [str(resource.uri) for resource in listed if str(resource.uri) != "bridge://status"]
+        resources_of_server = (await client.list_resources()).resources
+        resources = [str(resource.uri) for resource in resources_of_server if str(resource.uri) != "bridge://status"]
         instructions = client.instructions or ""
         return [*prompts, *resources, *(line for line in instructions.splitlines() if line.startswith("Use"))]
 

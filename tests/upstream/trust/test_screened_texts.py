@@ -147,7 +147,7 @@ async def test_a_prompt_with_a_hidden_name_is_not_published(tmp_path: Path) -> N
 
 async def test_a_server_cannot_set_the_keys_of_the_bridge_in_the_meta_of_its_tools(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
-    own = {"mcp-bridge/name": "files__write", "mcp-bridge/tags": ["safe"], "example.com/cost": 1}
-    gateway.offer(describe_tool("read", _meta=own))
+    meta = {"mcp-bridge/name": "files__write", "mcp-bridge/tags": ["safe"], "example.com/cost": 1}
+    gateway.offer(describe_tool("read", _meta=meta))
     async with connect(gateway.build()) as client:
         assert (await list_tools(client))["files__read"].meta == {"example.com/cost": 1}

@@ -113,14 +113,14 @@ async def test_refreshing_a_token_sends_requests_only_to_the_host_of_the_issuer(
     tmp_path: Path, server: OAuthServer
 ) -> None:
     assert sign_in(tmp_path).code == 0
-    with run_oauth_server() as other:
-        host = other.base.replace("127.0.0.1", "localhost")
+    with run_oauth_server() as second_server:
+        host = second_server.base.replace("127.0.0.1", "localhost")
         server.challenge = f'Bearer resource_metadata="{host}/.well-known/oauth-protected-resource/mcp"'
         server.rejects_refreshes = True
         async with connect(build(tmp_path)) as client:
             server.valid = set()
             await client.call_tool("tickets__read", {})
-        assert other.paths == []
+        assert second_server.paths == []
 
 
 def test_signing_in_to_a_server_without_tokens_succeeds(tmp_path: Path, server: OAuthServer) -> None:

@@ -113,7 +113,7 @@ def test_no_output_has_a_token(tmp_path: Path, server: OAuthServer) -> None:
     for words in (("list",), ("doctor",), ("validate",)):
         texts.append(run_in_interpreter(*words, "gateway.json", cwd=tmp_path, env=desk.env))
     for secret in (*server.issued, "again-77"):
-        assert secret not in "".join(done.out + done.err for done in texts)
+        assert secret not in "".join(command.out + command.err for command in texts)
 
 
 @pytest.mark.parametrize("options", [(), ("--no-keyring",)])

@@ -92,8 +92,8 @@ def open_panel(page: Page, name: str) -> Locator:
 def test_sources_are_listed_with_state_and_reason(page: Page) -> None:
     panel = open_panel(page, "Sources")
     expect(panel.get_by_role("row").filter(has_text="shop")).to_contain_text("ready")
-    gone = panel.get_by_role("row").filter(has_text="gone")
-    expect(gone).to_contain_text("no-such-command-here")
+    missing = panel.get_by_role("row").filter(has_text="gone")
+    expect(missing).to_contain_text("no-such-command-here")
     # This is the address for clients.
     expect(panel.get_by_text("/mcp")).to_be_visible()
 

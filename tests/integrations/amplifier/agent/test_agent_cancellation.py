@@ -97,8 +97,8 @@ def stream(text: str, *tools: str, number: int = 0) -> Reply:
 class AgentModel(ModelServer):
     """Requests three tools concurrently, and then responds. Rejects the same histories as the real API."""
 
-    def respond(self, given: Mapping[str, Any]) -> Reply:
-        messages = given["messages"]
+    def respond(self, body: Mapping[str, Any]) -> Reply:
+        messages = body["messages"]
         for before, after in zip(messages, [*messages[1:], {"content": []}], strict=True):
             calls = {block["id"] for block in before["content"] if block["type"] == "tool_use"}
             results = {block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"}
@@ -154,9 +154,9 @@ async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) 
     running = server.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
 
     def list_rest() -> dict[str, Any]:
-        leases = sum(each.calls for each in [*sessions._sessions.values(), sessions.first])
+        leases = sum(session.calls for session in [*sessions._sessions.values(), sessions.first])
         threads = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
-        found = {
+        remains = {
             "tasks": anyio.get_running_tasks() if count_tasks() > tasks else [],
             "requests": model.open,
             "threads": threads + len(server.bridge.registry.pipeline.threads.stuck),
@@ -164,7 +164,7 @@ async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) 
             "leases": leases,
             "questions": AskedContext.open_questions,
         }
-        return {key: value for key, value in found.items() if value}
+        return {key: value for key, value in remains.items() if value}
 
     assert await wait_for(lambda: not list_rest(), 5), list_rest()
 

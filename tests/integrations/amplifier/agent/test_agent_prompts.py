@@ -39,7 +39,7 @@ async def mount(coordinator, config):
 
 def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> Served:
     """Serve a plan with an orchestrator without events."""
-    names = {kind: f"{kind}_{folder.name}" for kind in ("deaf", "echo", "decides")}
+    names = {name: f"{name}_{folder.name}" for name in ("deaf", "echo", "decides")}
     modules = {
         names["deaf"]: DEAF.replace("PACKAGE", PACKAGES[host]),
         names["echo"]: write_shape("echo", PACKAGES[host]),

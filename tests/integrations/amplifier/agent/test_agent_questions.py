@@ -124,9 +124,9 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
         first = await client.call_tool("run_agent", {"task": "Count."})
         assert len(user.asked) == 1
         handle = first.structured_content["session"]
-        for task, asked in (("Go on.", 2), ("Go on.", 2), ("Stop.", 3)):
+        for task, count in (("Go on.", 2), ("Go on.", 2), ("Stop.", 3)):
             await client.call_tool("run_agent", {"task": task, "session": handle})
-            assert len(user.asked) == asked
+            assert len(user.asked) == count
         await client.call_tool("run_agent", {"task": "Count."})
         assert len(user.asked) == 4
     assert "remembered" in audit.read_text()
@@ -218,7 +218,7 @@ async def mount(coordinator, config):
 async def test_a_text_that_comes_with_a_question_reaches_this_request(
     event: str, loop: str, host: str, tmp_path: Path
 ) -> None:
-    names = {kind: name_module(tmp_path, kind) for kind in ("hooks", "echo", loop)}
+    names = {name: name_module(tmp_path, name) for name in ("hooks", "echo", loop)}
     modules = {names["hooks"]: BOTH_DECIDE, names["echo"]: write_shape("echo", PACKAGES[host])}
     if not loop.startswith("loop-"):
         modules[names[loop]] = write_shape(loop, PACKAGES[host])

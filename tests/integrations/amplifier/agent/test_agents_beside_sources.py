@@ -49,8 +49,8 @@ def serve(folder: Path, *responses: Any, others: list[Any], **source: Any) -> Br
 
 
 async def test_conversations_mount_no_modules_of_sources_without_hooks(tmp_path: Path) -> None:
-    other = {"type": "amplifier", "name": "other", "plan": {"tools": [{"module": "other", "source": "other.py"}]}}
-    bridge = serve(tmp_path, call("task", agent="reader", instruction="Read."), "Done.", others=[other])
+    source = {"type": "amplifier", "name": "other", "plan": {"tools": [{"module": "other", "source": "other.py"}]}}
+    bridge = serve(tmp_path, call("task", agent="reader", instruction="Read."), "Done.", others=[source])
     async with connect(bridge) as client:
         for _ in range(2):
             assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error

@@ -63,7 +63,7 @@ async def test_agents_inherit_tools(
     note, files = name_module(tmp_path, "note"), name_module(tmp_path, "files")
 
     def fill(given: Any) -> Any:
-        return {key: [files if one == "MODULE" else one for one in names] for key, names in given.items()}
+        return {key: [files if name == "MODULE" else name for name in names] for key, names in given.items()}
 
     config = {key: fill(value) for key, value in config.items()}
     agents = {"reader": {"providers": script("Done."), **fill(agent)}}
@@ -84,7 +84,7 @@ async def test_an_excluded_tool_stays_excluded_further_down_but_its_hooks_stay(t
 
 
 @pytest.mark.parametrize(
-    ("agent", "config", "given", "is_denied"),
+    ("agent", "config", "hooks", "is_denied"),
     [
         ({}, {}, {}, True),
         ({"exclude_hooks": ["MODULE"]}, {}, {}, False),
@@ -95,14 +95,14 @@ async def test_an_excluded_tool_stays_excluded_further_down_but_its_hooks_stay(t
     ],
 )
 async def test_hooks_are_excluded_only_by_the_settings(
-    agent: dict[str, Any], config: dict[str, Any], given: dict[str, Any], is_denied: bool, tmp_path: Path
+    agent: dict[str, Any], config: dict[str, Any], hooks: dict[str, Any], is_denied: bool, tmp_path: Path
 ) -> None:
     gate = name_module(tmp_path, "gate")
 
     def fill(names: dict[str, Any]) -> dict[str, Any]:
         return {key: [gate for _ in value] for key, value in names.items()}
 
-    first = call("delegate", agent="reader", instruction="Read.", hooks=fill(given))
+    first = call("delegate", agent="reader", instruction="Read.", hooks=fill(hooks))
     agents = {"reader": {**READER, **fill(agent)}}
     plan = Plan(tmp_path, first, "Done.", agents=agents, config=fill(config), action="deny")
     [(_, _, messages)] = await run(plan)
@@ -120,15 +120,15 @@ async def test_the_configuration_of_an_agent_is_laid_over_the_plan(tmp_path: Pat
         },
         "writer": {},
     }
-    whole = {**session, "context": "context-simple"}
-    plan = Plan(tmp_path, ASK_READER, "Done.", agents=agents, session=whole)
+    session_settings = {**session, "context": "context-simple"}
+    plan = Plan(tmp_path, ASK_READER, "Done.", agents=agents, session=session_settings)
     [(_, config, _)] = await run(plan)
     assert config["session"]["orchestrator"] == {
         "module": "loop-basic", "config": {"max_tokens": 5000, "max_iterations": 2},
     }  # fmt: skip
     assert config["session"]["context"]["config"] == {"max_tokens": 7000}
     assert list(config["agents"]) == ["reader"]
-    assert [one["module"] for one in config["providers"]] == ["provider-scripted"]
+    assert [provider["module"] for provider in config["providers"]] == ["provider-scripted"]
 
 
 MODELS = """
@@ -161,12 +161,14 @@ async def test_the_first_preferred_provider_that_is_available_is_used(
     preferences: list[dict[str, Any]], text: str, tmp_path: Path
 ) -> None:
     models = name_module(tmp_path, "models")
-    own = [] if preferences else [{"provider": models, "model": "own", "config": {"base_url": "http://own"}}]
+    preferences_of_agent = (
+        [] if preferences else [{"provider": models, "model": "own", "config": {"base_url": "http://own"}}]
+    )
     session = {"orchestrator": {"module": "loop-basic", "config": {"default_provider": "scripted"}}}
     arguments = {"agent": "helper", "instruction": "Go.", "preferences": preferences}
     plan = Plan(
         tmp_path,
-        agents={"helper": {"provider_preferences": own}},
+        agents={"helper": {"provider_preferences": preferences_of_agent}},
         modules={models: MODELS},
         providers=[*script("Done."), models],
         session={**session, "context": "context-simple"},
@@ -241,8 +243,8 @@ async def test_an_agent_that_cannot_run_is_an_error_with_the_reason(tmp_path: Pa
     ],
 )
 def test_an_invalid_agent_is_reported_with_its_place(agents: Any, path: str, problem: str) -> None:
-    [found] = read_plan({"agents": agents})[1]
-    assert (found.path, found.problem) == (path, problem)
+    [problem_row] = read_plan({"agents": agents})[1]
+    assert (problem_row.path, problem_row.problem) == (path, problem)
 
 
 def test_the_forms_of_instructions_are_the_same() -> None:

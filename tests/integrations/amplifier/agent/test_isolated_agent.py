@@ -320,17 +320,17 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_process_and_no_cal
         call = ToolCall(id="1", name="run_agent", arguments={"task": "Go on.", **arguments})
         results.append(await bridge.registry.dispatch(call, RunningCall(session="one")))
 
-    others = list_children()
+    earlier = list_children()
     with anyio.fail_after(100):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             await run()
             await run(session=results[0].output["session"])
-            processes, number = list_children() - others, 0
+            processes, number = list_children() - earlier, 0
             while not await cancel_at_step(number, partial(run, session=results[0].output["session"]), how):
                 number += 1
             await run(session=results[0].output["session"])
-            assert list_children() - others == processes
+            assert list_children() - earlier == processes
         assert await wait_for(lambda: not processes & list_children(), 10)
     # How many steps there are depends on how many messages of the worker arrive together.
     assert number > 1

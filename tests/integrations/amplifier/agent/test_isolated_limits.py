@@ -24,12 +24,12 @@ async def mount(coordinator, config):
 """
 
 
-@pytest.mark.parametrize("kind", ["hooks", "tools"])
-async def test_an_agent_with_its_own_hooks_for_calls_does_not_run_in_a_worker(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("section", ["hooks", "tools"])
+async def test_an_agent_with_its_own_hooks_for_calls_does_not_run_in_a_worker(section: str, tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(STRICT)
     reader = {
         "providers": [{"module": "provider-scripted", "config": {"responses": [call("where"), "Ran."]}}],
-        kind: [{"module": "strict", "source": "strict.py"}],
+        section: [{"module": "strict", "source": "strict.py"}],
     }
     tools = [{"module": "tools_of_agent", "source": "tools_of_agent.py"}, "tool-task"]
     start = call("task", agent="reader", instruction="Go.")
@@ -54,5 +54,7 @@ async def test_a_run_that_stops_early_is_continued_in_the_worker_that_has_it(tmp
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(talk, "a")
             tasks.start_soon(talk, "b")
-        results = [await client.call_tool("run_agent", {"task": "Go on.", "session": handles[one]}) for one in "ab"]
+        results = [
+            await client.call_tool("run_agent", {"task": "Go on.", "session": handles[letter]}) for letter in "ab"
+        ]
     assert [texts(result)[0] for result in results] == ["One."] * 2

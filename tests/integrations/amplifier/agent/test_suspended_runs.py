@@ -197,8 +197,8 @@ async def test_the_time_budget_of_a_run_counts_the_model_of_the_client(tmp_path:
 async def test_a_late_denial_stops_a_run_that_continued_by_default(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = {"approval_timeout": 0.3, "approval_default": "allow"}
-    server = serve(tmp_path, "One.", asked=asked)
+    options = {"approval_timeout": 0.3, "approval_default": "allow"}
+    server = serve(tmp_path, "One.", asked=options)
     async with talk_to(server) as client:
         call = client.start_call("run_agent", {"task": "Ask first."})
         await call.get_questions()

@@ -74,8 +74,8 @@ class Deaf(SimpleContext):
         self._ignored = ignored
 
     async def get_messages_for_request(self, token_budget: Any = None, provider: Any = None) -> Any:
-        given = {"token_budget": token_budget, "provider": provider}
-        return await super().get_messages_for_request(**{**given, self._ignored: None})
+        arguments = {"token_budget": token_budget, "provider": provider}
+        return await super().get_messages_for_request(**{**arguments, self._ignored: None})
 
 
 class ProviderFirst(SimpleContext):
@@ -101,8 +101,8 @@ class Filtered(SimpleContext):
     """Leaves out a message of each compacted request."""
 
     async def get_messages_for_request(self, token_budget: Any = None, provider: Any = None) -> Any:
-        found = await super().get_messages_for_request(token_budget, provider)
-        return self.filter_messages(found) if len(found) < len(await self.get_messages()) else found
+        messages = await super().get_messages_for_request(token_budget, provider)
+        return self.filter_messages(messages) if len(messages) < len(await self.get_messages()) else messages
 
     def filter_messages(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         raise NotImplementedError
@@ -166,10 +166,10 @@ BROKEN: dict[str, Any] = {
 """A context that breaks the rule, by rule: a class, or what creates the context."""
 
 
-def build_module(kind: Any) -> Any:
+def build_module(context_type: Any) -> Any:
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
-        is_mock = isinstance(kind, type) and issubclass(kind, MockContextManager)
-        context = kind() if is_mock else kind(ContextConfig(**config), coordinator.hooks)
+        is_mock = isinstance(context_type, type) and issubclass(context_type, MockContextManager)
+        context = context_type() if is_mock else context_type(ContextConfig(**config), coordinator.hooks)
         await coordinator.mount("context", context)
 
     return SimpleNamespace(mount=mount)

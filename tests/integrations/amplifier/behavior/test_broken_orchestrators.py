@@ -66,8 +66,8 @@ class SmallOrchestrator:
         await self.add({"role": "user", "content": changed})
         name = self.default if self.default in providers else next(iter(providers))
         if self.flaws.asks_every_model:
-            for other in providers.values():
-                await other.complete(ChatRequest(messages=[]))
+            for provider in providers.values():
+                await provider.complete(ChatRequest(messages=[]))
         text = await self.run_turns(name, providers[name])
         if "orchestrator:complete" in self.flaws.emits:
             await hooks.emit("orchestrator:complete", {"orchestrator": "small", "status": "success"})
@@ -104,15 +104,13 @@ class SmallOrchestrator:
     async def build_request(self, model: Any) -> ChatRequest:
         results = await self.context.get_messages_for_request(provider=model) if self.flaws.asks_context else []
         results = results or list(self.context.messages)
-        taken, self.queued = self.queued, []
+        additions, self.queued = self.queued, []
         specs = [
             ToolSpec(name=tool.name, description=tool.description, parameters=tool.input_schema)
             for tool in self.tools.values()
         ]
-        known = (
-            {"role", "content", "tool_calls", "tool_call_id"} if self.flaws.sends_everything else {"role", "content"}
-        )
-        sent = [{key: tool[key] for key in known & set(tool)} for tool in [*results, *taken]]
+        keys = {"role", "content", "tool_calls", "tool_call_id"} if self.flaws.sends_everything else {"role", "content"}
+        sent = [{key: tool[key] for key in keys & set(tool)} for tool in [*results, *additions]]
         messages = [Message(**{**tool, "content": tool["content"] or ""}) for tool in sent]
         return ChatRequest(messages=messages, tools=(specs or None) if self.flaws.declares_tools else None)
 
@@ -139,12 +137,12 @@ class SmallOrchestrator:
         decision = await self.decide("tool:pre", data)
         if decision.action == "deny":
             return str(decision.reason)
-        given = (decision.data or data)["tool_input"] if "modify" in self.flaws.follows else call.arguments
-        if self.flaws.skips_empty and not given:
+        arguments = (decision.data or data)["tool_input"] if "modify" in self.flaws.follows else call.arguments
+        if self.flaws.skips_empty and not arguments:
             return "no arguments"
         try:
             result = await self.detach(
-                self.tools[call.name].execute(given if self.flaws.passes_arguments else {}), "tool"
+                self.tools[call.name].execute(arguments if self.flaws.passes_arguments else {}), "tool"
             )
             if not result.success and "error" in self.flaws.loses:
                 return "Failed"
@@ -153,7 +151,7 @@ class SmallOrchestrator:
             if "tool:error" in self.flaws.emits:
                 await self.hooks.emit("tool:error", {**data, "error": str(error)})
             return str(error)
-        after = await self.decide("tool:post", {**data, "tool_input": given, "result": output})
+        after = await self.decide("tool:post", {**data, "tool_input": arguments, "result": output})
         return str((after.data or {}).get("result", output)) if "result" in self.flaws.follows else output
 
     async def decide(self, event: str, data: dict[str, Any]) -> Any:
@@ -188,11 +186,11 @@ class SmallOrchestrator:
 
 
 def ignore(*actions: str) -> Flaws:
-    return Flaws(follows=tuple(each for each in Flaws.follows if each not in actions))
+    return Flaws(follows=tuple(action for action in Flaws.follows if action not in actions))
 
 
 def mute(event: str) -> Flaws:
-    return Flaws(emits=tuple(each for each in Flaws.emits if each != event))
+    return Flaws(emits=tuple(name for name in Flaws.emits if name != event))
 
 
 class Waitless:
@@ -246,7 +244,7 @@ async def build_module(flaws: Flaws | None) -> AsyncIterator[Any]:
         await coordinator.mount("orchestrator", module[-1])
 
     yield SimpleNamespace(mount=mount)
-    for task in [task for each in module for task in getattr(each, "left", ())]:
+    for task in [task for item in module for task in getattr(item, "left", ())]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task

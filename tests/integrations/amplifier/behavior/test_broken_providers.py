@@ -199,16 +199,16 @@ BROKEN: dict[str, type[GoodProvider]] = {
 """A provider that breaks the rule, by rule."""
 
 
-def build_module(kind: type[GoodProvider], host: str) -> Any:
+def build_module(provider_type: type[GoodProvider], host: str) -> Any:
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
-        if kind is Demanding:
+        if provider_type is Demanding:
             assert "api_key" in config, "there is no api_key"
-        provider: Any = kind(config.get("situation", "text"))
-        if host == "core" and kind is not Foreign:
+        provider: Any = provider_type(config.get("situation", "text"))
+        if host == "core" and provider_type is not Foreign:
             import amplifier_core
 
-            given = GoodProvider("text").get_info().model_dump()
-            provider.get_info = lambda: amplifier_core.ProviderInfo(**given)
+            fields = GoodProvider("text").get_info().model_dump()
+            provider.get_info = lambda: amplifier_core.ProviderInfo(**fields)
         await coordinator.mount("providers", provider, name="mine")
 
     return SimpleNamespace(mount=mount)

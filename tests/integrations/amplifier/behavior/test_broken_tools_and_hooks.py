@@ -85,9 +85,9 @@ class Stubborn(Echo):
             return ToolResult(output="")
 
 
-def mount_tool(kind: Callable[[], Any]) -> Any:
+def mount_tool(factory: Callable[[], Any]) -> Any:
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
-        await coordinator.mount("tools", kind())
+        await coordinator.mount("tools", factory())
 
     return SimpleNamespace(mount=mount)
 
@@ -139,10 +139,10 @@ HOOKS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kind", "problem"), TOOLS)
+@pytest.mark.parametrize(("rule", "factory", "problem"), TOOLS)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_rule_finds_a_tool_that_breaks_it(rule: str, kind: Any, problem: str) -> None:
-    assert problem in await run_rule(ToolBehaviorTests, rule, mount_tool(kind))
+async def test_the_rule_finds_a_tool_that_breaks_it(rule: str, factory: Any, problem: str) -> None:
+    assert problem in await run_rule(ToolBehaviorTests, rule, mount_tool(factory))
 
 
 @pytest.mark.parametrize(("rule", "module", "problem"), HOOKS)

@@ -24,11 +24,11 @@ def make_text(role: str, text: str) -> dict[str, Any]:
 def make_tool_use(name: str, results: list[str]) -> Messages:
     """A request for tool calls, and their results."""
     ids = [f"{name}.{number}" for number in range(len(results))]
-    calls = [{"id": each, "tool": "read", "arguments": {"path": each}} for each in ids]
+    calls = [{"id": path, "tool": "read", "arguments": {"path": path}} for path in ids]
     request = {"role": "assistant", "content": "", "tool_calls": calls}
     return [
         request,
-        *({"role": "tool", "tool_call_id": each, "content": text} for each, text in zip(ids, results, strict=True)),
+        *({"role": "tool", "tool_call_id": path, "content": text} for path, text in zip(ids, results, strict=True)),
     ]
 
 
@@ -44,13 +44,13 @@ turns = st.lists(
 
 def build_history(drawn: list[tuple[str, Any]]) -> Messages:
     history: Messages = []
-    for number, (kind, text) in enumerate(drawn):
+    for number, (role, text) in enumerate(drawn):
         # System messages are never left out, so there must be few of them.
-        is_long = kind == "system" and number > 3
+        is_long = role == "system" and number > 3
         history += (
             make_tool_use(f"call{number}", text)
-            if kind == "tools"
-            else [make_text("user" if is_long else kind, f"{number}: {text[:500] if kind == 'system' else text}")]
+            if role == "tools"
+            else [make_text("user" if is_long else role, f"{number}: {text[:500] if role == 'system' else text}")]
         )
     return [{**message, "place": place} for place, message in enumerate(history)]
 
@@ -94,13 +94,13 @@ async def test_200_turns_stay_within_the_window_of_the_provider_and_most_request
     await context.add_message(make_text("system", "You are a sample."))
     await context.add_message(make_text("user", "The task."))
     starts = set()
-    for turn in range(200):
-        for message in make_tool_use(f"turn{turn}", ["word " * 100, "word " * 50]):
+    for number in range(200):
+        for message in make_tool_use(f"turn{number}", ["word " * 100, "word " * 50]):
             await context.add_message(message)
         view = await context.get_messages_for_request(provider=provider)
         assert sum(map(estimate_tokens, view)) <= window
         assert [message["content"] for message in view[:2]] == ["You are a sample.", "The task."]
-        assert list_result_ids(view[-1]) == [f"turn{turn}.1"]
+        assert list_result_ids(view[-1]) == [f"turn{number}.1"]
         starts.add(list_call_ids(view[2])[0])
     assert len(await context.get_messages()) == 2 + 200 * 3
     assert len(starts) < 30

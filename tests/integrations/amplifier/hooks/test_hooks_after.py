@@ -310,9 +310,9 @@ async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
 
 
 def _make_loop() -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    made["it"] = made
-    return made
+    loop: dict[str, Any] = {}
+    loop["it"] = loop
+    return loop
 
 
 async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: str) -> None:

@@ -16,10 +16,10 @@ from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, code_of, inject, modify, open_client, texts
 
 
-def create_asking_server(**asked: Any) -> HookedServer:
+def create_asking_server(**options: Any) -> HookedServer:
     """Return a server with a hook that asks about every call."""
     server = HookedServer()
-    server.on("tool:pre", ask(**asked))
+    server.on("tool:pre", ask(**options))
     server.on("tool:error")
     return server
 
@@ -65,15 +65,15 @@ async def test_hooks_declare_options_and_only_known_ones_allow_the_call(mode: st
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"),
+    ("options", "choices"),
     [([], ["Allow", "Deny"]), (["Allow"], ["Allow"]), (["Allow", "Allow", "Deny"], ["Allow", "Deny"])],
 )
-async def test_unusual_options_are_still_asked(mode: str, options: Any, shown: list[str]) -> None:
+async def test_unusual_options_are_still_asked(mode: str, options: Any, choices: list[str]) -> None:
     server, user = create_asking_server(approval_options=options), ScriptedUser("Allow")
     async with open_client(server, mode, user) as client:
         assert not (await client.call_tool("add", {"n": 2})).is_error
     field = user.asked[0].requested_schema["properties"]["value"]
-    assert field.get("enum", [field.get("const")]) == shown
+    assert field.get("enum", [field.get("const")]) == choices
 
 
 @pytest.mark.parametrize("options", [[["Allow"]], "Allow", [None]])

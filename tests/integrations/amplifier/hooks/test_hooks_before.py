@@ -76,10 +76,10 @@ async def test_the_tool_and_later_hooks_get_changed_arguments(mode: str) -> None
     ] * 2
 
 
-@pytest.mark.parametrize("made", [{"n": "five"}, {}, None, ["n"], {"n": {1, 2}}])
-async def test_invalid_arguments_of_a_hook_reach_neither_the_tool_nor_the_user(mode: str, made: Any) -> None:
+@pytest.mark.parametrize("arguments", [{"n": "five"}, {}, None, ["n"], {"n": {1, 2}}])
+async def test_invalid_arguments_of_a_hook_reach_neither_the_tool_nor_the_user(mode: str, arguments: Any) -> None:
     server, user = HookedServer(), ScriptedUser("Allow")
-    server.on("tool:pre", modify(tool_input=made))
+    server.on("tool:pre", modify(tool_input=arguments))
     server.on("tool:pre", ask())
     server.on("tool:error")
     async with open_client(server, mode, user) as client:

@@ -26,20 +26,20 @@ KEYS = ("a key of thirty-two bytes or more, for tests",)
 ALLOW, DENY = {"q1": accept(value="Allow")}, {"q1": accept(value="Deny")}
 
 
-def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
+def create_server(event: str = "tool:pre", **options: Any) -> HookedServer:
     """Return a server with hooks that change the arguments and ask."""
     server = HookedServer()
     server.on("tool:pre", modify(tool_input={"n": 5}))
-    server.on(event, ask(**asked))
+    server.on(event, ask(**options))
     return server
 
 
 @contextlib.asynccontextmanager
-async def connect_two(*, store: Any = "memory", event: str = "tool:pre", **asked: Any) -> AsyncIterator[Any]:
+async def connect_two(*, store: Any = "memory", event: str = "tool:pre", **options: Any) -> AsyncIterator[Any]:
     """Two instances of one bridge, and a connection to each."""
-    houses = create_server(event, **asked), create_server(event, **asked)
-    given = {"store": store} if store != "memory" else {}
-    bridges = [make_bridge(server.registry, keys=KEYS, **given) for server in houses]
+    houses = create_server(event, **options), create_server(event, **options)
+    state = {"store": store} if store != "memory" else {}
+    bridges = [make_bridge(server.registry, keys=KEYS, **state) for server in houses]
     async with serve_client(bridges[0]) as client, serve_client(bridges[1]) as other_client:
         yield *houses, client, other_client
     assert all(is_idle(bridge) for bridge in bridges)
@@ -114,17 +114,17 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
 
 
 async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(caplog: pytest.LogCaptureFixture) -> None:
-    async with connect_two(approval_default="allow", approval_timeout=0.5) as (one, _, client, __):
+    async with connect_two(approval_default="allow", approval_timeout=0.5) as (first, _, client, __):
         call = await start_asking_call(client)
         await by_default(caplog)
-        assert one.calls == []
+        assert first.calls == []
         assert get_text(await call.get_result({})) == '{"sum":6}'
-        assert len(one.calls) == 1
+        assert len(first.calls) == 1
 
 
 async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
-    async with connect_two(approval_default="deny", approval_timeout=0.5) as (one, _, client, __):
+    async with connect_two(approval_default="deny", approval_timeout=0.5) as (first, _, client, __):
         call = await start_asking_call(client)
         await by_default(caplog)
         assert get_code(await call.get_result(ALLOW)) == "approval_declined"
-        assert one.calls == []
+        assert first.calls == []

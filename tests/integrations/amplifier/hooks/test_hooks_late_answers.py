@@ -17,10 +17,10 @@ from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bri
 DENY, ALLOW = accept(value="Deny"), accept(value="Allow")
 
 
-def create_server(event: str = "tool:pre", **asked: Any) -> HookedServer:
+def create_server(event: str = "tool:pre", **options: Any) -> HookedServer:
     """Return a server with a hook that asks, and allows the call without an immediate answer."""
     server = HookedServer()
-    server.on(event, ask(approval_default="allow", approval_timeout=0.3, **asked))
+    server.on(event, ask(approval_default="allow", approval_timeout=0.3, **options))
     return server
 
 

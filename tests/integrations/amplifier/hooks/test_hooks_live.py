@@ -69,14 +69,14 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     settings = build_live_settings(tmp_path, host, name="both", state={"keys": keys})
     params: Json = {"name": "of_file", "arguments": {"word": "asked"}}
     with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as first:
-        asked = first.send_request("tools/call", params).result(TIMEOUT)["result"]
-    assert asked["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
+        questions = first.send_request("tools/call", params).result(TIMEOUT)["result"]
+    assert questions["inputRequests"]["q1"]["params"]["message"] == 'of_file?\n- word (length 5): "asked"'
     answers = {"q1": {"action": "accept", "content": {"value": choice}}}
-    params |= {"inputResponses": answers, "requestState": asked["requestState"]}
+    params |= {"inputResponses": answers, "requestState": questions["requestState"]}
     with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second:
         assert code_of(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
-        again = second.send_request("tools/call", params).result(TIMEOUT)
-        assert again["error"]["data"] == {"reason": "invalid_request_state"}
+        repetition = second.send_request("tools/call", params).result(TIMEOUT)
+        assert repetition["error"]["data"] == {"reason": "invalid_request_state"}
 
 
 def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: Path) -> None:
@@ -84,8 +84,10 @@ def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: P
         STDIO, tmp_path, settings=build_live_settings(tmp_path, "core"), profile=ELICITATION_CLIENT
     ) as server:
         waiting = server.send_call("of_worker", word="asked")
-        asked = eventually(lambda: [each for each in server.received if each.get("method") == "elicitation/create"])
-        assert asked[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'
+        requests = eventually(
+            lambda: [message for message in server.received if message.get("method") == "elicitation/create"]
+        )
+        assert requests[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'
         answer = {"action": "accept", "content": {"value": "Allow once"}}
-        server.send({"jsonrpc": "2.0", "id": asked[0]["id"], "result": answer})
+        server.send({"jsonrpc": "2.0", "id": requests[0]["id"], "result": answer})
         assert waiting.result(TIMEOUT)["result"]["structuredContent"] == {"word": "asked"}

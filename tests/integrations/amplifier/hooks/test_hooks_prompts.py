@@ -81,8 +81,10 @@ async def test_a_changed_text_replaces_all_messages(mode: str) -> None:
 
 async def test_changed_messages_replace_the_prompt(mode: str) -> None:
     def change(data: dict[str, Any]) -> Any:
-        first, *others = data["messages"]
-        return modify(messages=[{**first, "content": {"type": "text", "text": "***"}}, *others], prompt="***")(data)
+        first, *others_of_prompt = data["messages"]
+        return modify(
+            messages=[{**first, "content": {"type": "text", "text": "***"}}, *others_of_prompt], prompt="***"
+        )(data)
 
     server = create_server()
     server.on("prompt:submit", change)

@@ -20,11 +20,11 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def result(random: random.Random, name: str, asked: list[str]) -> Any:
+def result(random: random.Random, name: str, names: list[str]) -> Any:
     """Return a random action of a handler. Only one handler asks, because amplifier-core supports one question."""
     action = random.choice(["continue", "continue", "inject_context", "modify", "ask_user", "deny", None])
-    if action == "ask_user" and not asked:
-        asked.append(name)
+    if action == "ask_user" and not names:
+        names.append(name)
         return amplifier_core.HookResult(action=action, approval_prompt=f"{name}?", approval_options=["Yes", "No"])
     if action == "inject_context":
         return amplifier_core.HookResult(
@@ -43,10 +43,10 @@ def choose_handlers(number: int) -> list[tuple[int, str, Any]]:
     return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", requests)) for at in range(chance.randint(0, 5))]
 
 
-async def emit_event(registry: Any, given: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
+async def emit_event(registry: Any, handlers: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
     """Return the decision of a registry, and the fields of each handler in order."""
     events: list[Any] = []
-    for priority, name, answer in given:
+    for priority, name, answer in handlers:
 
         async def handler(event: str, data: dict[str, Any], name: str = name, answer: Any = answer) -> Any:
             events.append((name, event, {key: value for key, value in data.items() if key != "timestamp"}))
@@ -64,9 +64,9 @@ def made_of(result: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> None:
-    given = choose_handlers(number)
-    theirs, their_calls = await emit_event(amplifier_core.HookRegistry(), given)
-    ours, our_calls = await emit_event(HookRegistry(), given)
+    handlers = choose_handlers(number)
+    theirs, their_calls = await emit_event(amplifier_core.HookRegistry(), handlers)
+    ours, our_calls = await emit_event(HookRegistry(), handlers)
     assert our_calls == their_calls
     assert ours.action == theirs.action or (ours.action, theirs.action) == ("modify", "continue")
     if theirs.action == "deny":
@@ -105,8 +105,8 @@ async def test_collected_results_are_the_same() -> None:
 
 
 def test_both_registries_and_both_coordinators_have_the_same_names() -> None:
-    def public(thing: Any) -> set[str]:
-        return {name for name in dir(thing) if not name.startswith("_")}
+    def public(item: Any) -> set[str]:
+        return {name for name in dir(item) if not name.startswith("_")}
 
     assert public(amplifier_core.HookRegistry) - public(HookRegistry) == set()
     assert public(amplifier_core.ModuleCoordinator) - public(CoreCoordinator) == set()

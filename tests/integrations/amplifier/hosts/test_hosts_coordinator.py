@@ -199,5 +199,5 @@ async def test_texts_for_the_model_keep_to_the_limits_of_the_plan(caplog: pytest
 
 
 def test_a_decision_is_the_same_in_amplifier_cores_class() -> None:
-    made = to_core_result(HookResult(action="inject_context", context_injection="read", user_message="look"))
-    assert (made.action, made.context_injection, made.user_message) == ("inject_context", "read", "look")
+    result = to_core_result(HookResult(action="inject_context", context_injection="read", user_message="look"))
+    assert (result.action, result.context_injection, result.user_message) == ("inject_context", "read", "look")

@@ -28,7 +28,9 @@ from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool, 
 
 def request_calls(*calls: tuple[str, dict[str, Any]], text: str = "", **fields: Any) -> ChatResponse:
     """Return a response with tool calls."""
-    blocks = [ToolCallBlock(id=f"{name}.{at}", name=name, input=given) for at, (name, given) in enumerate(calls)]
+    blocks = [
+        ToolCallBlock(id=f"{name}.{at}", name=name, input=arguments) for at, (name, arguments) in enumerate(calls)
+    ]
     tool_calls = [ToolCall(id=block.id, name=block.name, arguments=block.input) for block in blocks]
     usage = fields.pop("usage", Usage(input_tokens=6, output_tokens=4, total_tokens=10))
     content = [*([TextBlock(text=text)] if text else []), *blocks]
@@ -285,7 +287,7 @@ async def test_a_call_that_is_repeated_does_not_run_again() -> None:
 
 
 async def test_a_truncated_response_is_continued() -> None:
-    responses = [ChatResponse(content=[TextBlock(text=part)], finish_reason="length") for part in ("Once ", "upon ")]
+    responses = [ChatResponse(content=[TextBlock(text=text)], finish_reason="length") for text in ("Once ", "upon ")]
     scene = Scene(*responses, "a time.")
     assert await scene.run() == "Once upon a time."
     assert "truncated" in str(scene.model.requests[1].messages[-1].content)

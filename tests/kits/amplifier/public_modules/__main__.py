@@ -19,15 +19,15 @@ def main() -> None:
     parser.add_argument("--clones", type=Path, help="a folder with clones of the repositories")
     parser.add_argument("--only", choices=["tools", "agents", "models"], help="visit only these")
     args = parser.parse_args()
-    seen = Seen()
+    checks = Seen()
     with tempfile.TemporaryDirectory() as folder:
         repositories = Repositories(Path(folder).resolve(), args.clones)
         repositories.lock_all()
         repositories.fetch_foundation()
         for name, visit in {"tools": visit_tools, "agents": visit_agents, "models": visit_models}.items():
             if args.only in (None, name):
-                visit(repositories, seen)
-    raise SystemExit(1 if seen.failed else 0)
+                visit(repositories, checks)
+    raise SystemExit(1 if checks.failed else 0)
 
 
 if __name__ == "__main__":

@@ -34,22 +34,22 @@ SCRIPT = [{"text": "I look.", "calls": [{"name": "read"}]}, "It is done.", "It g
 LOOPS = ("loop-basic", "loop-streaming")
 
 
-def visit_agents(repositories: Repositories, seen: Seen) -> None:
+def visit_agents(repositories: Repositories, checks: Seen) -> None:
     """Serve plans with agents and visit them."""
     for loop in LOOPS:
         path = write_agent(repositories, f"agent-{loop}", loop)
         for mode in MODES:
             print(f"== agent of {loop}, {mode}")
-            anyio.run(visit, path, mode, seen)
+            anyio.run(visit, path, mode, checks)
     for host, loop, public in itertools.product(("core", "native"), LOOPS, itertools.product((True, False), repeat=3)):
         names = ("loop", "context", "provider")
-        shown = ", ".join(
+        tools = ", ".join(
             f"{'public' if is_public else 'own'} {name}" for name, is_public in zip(names, public, strict=True)
         )
-        print(f"== {host}, {loop}: {shown}")
+        print(f"== {host}, {loop}: {tools}")
         plan = build_small_plan(repositories, loop, *public)
         path = repositories.write_plan(f"{host}-{loop}-{'-'.join(map(str, public))}", plan, host=host)
-        anyio.run(visit_combination, path, public[2], seen)
+        anyio.run(visit_combination, path, public[2], checks)
 
 
 def write_agent(repositories: Repositories, name: str, loop: str) -> Path:
@@ -124,75 +124,75 @@ class AgentClient:
         self.progress.append(message or "")
 
 
-async def visit(path: Path, mode: str, seen: Seen) -> None:
+async def visit(path: Path, mode: str, checks: Seen) -> None:
     """One client of one agent."""
     user = CommandUser("echo out; exit 3")
     server = stdio_client(server_parameters(path, folder="/"))
     async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        seen.check("tools", sorted(names), lambda found: {"run_agent", "read", "bash"} <= set(found))
+        checks.check("tools", sorted(names), lambda found: {"run_agent", "read", "bash"} <= set(found))
         agent = AgentClient(client)
-        await check_conversation(agent, seen)
-        await check_tools(agent, path, user, seen)
-        await check_cancel(agent, seen)
+        await check_conversation(agent, checks)
+        await check_tools(agent, path, user, checks)
+        await check_cancel(agent, checks)
         if "task" in names:
-            await check_delegation(agent, seen)
+            await check_delegation(agent, checks)
         else:
             print("skip tool-task: nothing provides session.spawn")
 
 
-async def check_conversation(agent: AgentClient, seen: Seen) -> None:
+async def check_conversation(agent: AgentClient, checks: Seen) -> None:
     """provider-mock, and then provider-scripted: text, usage, continuation, progress."""
     first = await agent.run("Please look.", provider="mock")
     output = first.structured_content or {}
-    seen.check("text", output, lambda found: found.get("text") == "It is done.")
-    seen.check("usage", output.get("usage"), lambda usage: usage["total_tokens"] == 30)
+    checks.check("text", output, lambda value: value.get("text") == "It is done.")
+    checks.check("usage", output.get("usage"), lambda usage: usage["total_tokens"] == 30)
     handle = output["session"]
     second = (await agent.run("Please read it.", provider="mock", session=handle)).structured_content or {}
-    seen.check("usage with a tool", second.get("usage"), lambda usage: usage["total_tokens"] == 45)
-    seen.check("the session", second.get("session"), lambda found: found == handle)
-    seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
+    checks.check("usage with a tool", second.get("usage"), lambda usage: usage["total_tokens"] == 45)
+    checks.check("the session", second.get("session"), lambda value: value == handle)
+    checks.check("progress", agent.progress, lambda value: any("'read'" in text for text in value))
     repeated = get_text(await agent.run("What was said?", provider="echo", session=handle))
-    seen.check("the conversation", repeated, lambda text: "Please look." in text and "test.txt" in text)
+    checks.check("the conversation", repeated, lambda text: "Please look." in text and "test.txt" in text)
     scripted = await agent.run("Go.", provider="scripted")
-    seen.check("a call without arguments", get_text(scripted), lambda text: "It is done." in text)
+    checks.check("a call without arguments", get_text(scripted), lambda text: "It is done." in text)
     failure = await agent.run("Go.", session="guessed")
-    seen.check(
+    checks.check(
         "an unknown session", get_text(failure), lambda text: failure.is_error and "no such conversation" in text
     )
 
 
-async def check_tools(agent: AgentClient, path: Path, user: CommandUser, seen: Seen) -> None:
+async def check_tools(agent: AgentClient, path: Path, user: CommandUser, checks: Seen) -> None:
     """Check public tools in the run, and the questions of hooks-approval in it."""
     fails = await agent.use("bash", command="echo out; exit 3")
-    seen.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
-    seen.check("the question", user.asked[-1:], lambda found: "echo out; exit 3" in str(found))
+    checks.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
+    checks.check("the question", user.asked[-1:], lambda question: "echo out; exit 3" in str(question))
     denial = await agent.use("bash", command="rm -rf /tmp/nothing")
-    seen.check("bash, denied in the run", denial, lambda text: "I saw" in text and "declined" in text)
+    checks.check("bash, denied in the run", denial, lambda text: "I saw" in text and "declined" in text)
     (path.parent / "card.txt").write_text("the card\n")
     card = await agent.use("read_file", file_path=str(path.parent / "card.txt"))
-    seen.check("read_file", card, lambda text: "the card" in text)
+    checks.check("read_file", card, lambda text: "the card" in text)
     failure = await agent.use("read_file", file_path=str(path.parent / "lost.txt"))
-    seen.check("read_file, no file", failure, lambda text: "not found" in text.lower() or "no such" in text.lower())
+    checks.check("read_file, no file", failure, lambda text: "not found" in text.lower() or "no such" in text.lower())
     await agent.use("write_file", file_path="made.txt", content="here")
     file = path.parent / "made.txt"
-    seen.check("write_file", file.exists() and file.read_text(), lambda text: text == "here")
+    checks.check("write_file", file.exists() and file.read_text(), lambda text: text == "here")
     invalid = await agent.use("bash", command=7)
-    seen.check("invalid arguments", invalid, lambda text: "validation failed" in text)
+    checks.check("invalid arguments", invalid, lambda text: "validation failed" in text)
 
 
-async def check_cancel(agent: AgentClient, seen: Seen) -> None:
+async def check_cancel(agent: AgentClient, checks: Seen) -> None:
     """The client cancels while bash runs; the program ends, and the conversation goes on."""
     first = await agent.run("Please look.", provider="mock")
     handle = (first.structured_content or {}).get("session")
     task = build_use("bash", command="sleep 77.7")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: agent.run(task, provider="echo", session=handle))
-        seen.check("bash runs", await wait_for_program("sleep\x0077.7", running=True), lambda found: found)
+        checks.check("bash runs", await wait_for_program("sleep\x0077.7", running=True), lambda found: found)
         tasks.cancel_scope.cancel()
-    seen.check("bash ends", await wait_for_program("sleep\x0077.7", running=False), lambda found: found)
-    again = get_text(await agent.run("Go on.", provider="echo", session=handle))
-    seen.check("after a cancel", again, lambda text: "cancelled by user" in text and "Go on." in text)
+    checks.check("bash ends", await wait_for_program("sleep\x0077.7", running=False), lambda found: found)
+    later_text = get_text(await agent.run("Go on.", provider="echo", session=handle))
+    checks.check("after a cancel", later_text, lambda text: "cancelled by user" in text and "Go on." in text)
 
 
 async def wait_for_program(command: str, *, running: bool) -> bool:
@@ -215,17 +215,17 @@ def is_running(command: str) -> bool:
     return False
 
 
-async def check_delegation(agent: AgentClient, seen: Seen) -> None:
+async def check_delegation(agent: AgentClient, checks: Seen) -> None:
     """tool-task starts an agent of the plan by `session.spawn`, and continues it by `session.resume`."""
     first = await agent.run(build_use("task", agent="helper", instruction="Help."), provider="echo")
     handle = (first.structured_content or {}).get("session")
-    found = find_response(get_text(first))
-    seen.check("tool-task", found, lambda data: "Help." in data.get("response", ""))
-    task = build_use("task", session_id=found.get("session_id", ""), instruction="Go on.")
+    response = find_response(get_text(first))
+    checks.check("tool-task", response, lambda data: "Help." in data.get("response", ""))
+    task = build_use("task", session_id=response.get("session_id", ""), instruction="Go on.")
     resumed = find_response(get_text(await agent.run(task, provider="echo", session=handle)), last=True)
-    seen.check("tool-task, resumed", resumed, lambda data: "Help. | Go on." in data.get("response", ""))
+    checks.check("tool-task, resumed", resumed, lambda data: "Help. | Go on." in data.get("response", ""))
     unknown = await agent.use("task", agent="nobody", instruction="Help.")
-    seen.check("tool-task, unknown agent", unknown, lambda text: "'nobody' not found" in text)
+    checks.check("tool-task, unknown agent", unknown, lambda text: "'nobody' not found" in text)
 
 
 def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
@@ -235,15 +235,15 @@ def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
     return response
 
 
-async def visit_combination(path: Path, is_mock: bool, seen: Seen) -> None:
+async def visit_combination(path: Path, is_mock: bool, checks: Seen) -> None:
     """Two tasks of one conversation."""
     server = stdio_client(server_parameters(path, folder="/"))
     async with Client(server, mode=STATELESS) as client:
         agent = AgentClient(client)
         first = (await agent.run("Please read it.")).structured_content or {}
-        seen.check("text", first.get("text"), lambda text: text == "It is done.")
-        seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
-        seen.check("usage", first.get("usage"), lambda usage: usage and usage["total_tokens"] > 0)
+        checks.check("text", first.get("text"), lambda text: text == "It is done.")
+        checks.check("progress", agent.progress, lambda texts: any("'read'" in text for text in texts))
+        checks.check("usage", first.get("usage"), lambda usage: usage and usage["total_tokens"] > 0)
         second = (await agent.run("Go on.", session=first.get("session"))).structured_content or {}
         expected = "It is done." if is_mock else "It goes on."
-        seen.check("continued", second.get("text"), lambda text: text == expected)
+        checks.check("continued", second.get("text"), lambda text: text == expected)

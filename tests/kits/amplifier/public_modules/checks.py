@@ -22,11 +22,11 @@ class Seen:
     def __init__(self) -> None:
         self.failed = 0
 
-    def check(self, what: str, found: Any, good: Callable[[Any], bool]) -> None:
+    def check(self, what: str, value: Any, good: Callable[[Any], bool]) -> None:
         """Print one line."""
-        ok = good(found)
+        ok = good(value)
         self.failed += not ok
-        print(f"{'ok  ' if ok else 'FAIL'} {what}: {str(found)[:160]!r}")
+        print(f"{'ok  ' if ok else 'FAIL'} {what}: {str(value)[:160]!r}")
 
 
 class CommandUser:
@@ -40,7 +40,7 @@ class CommandUser:
         self.asked.append(params.message)
         schema = params.requested_schema["properties"]
         (key,) = schema
-        options = schema[key].get("enum") or [one["const"] for one in schema[key].get("oneOf", [])]
+        options = schema[key].get("enum") or [option["const"] for option in schema[key].get("oneOf", [])]
         choice = options[0] if self._allowed in params.message else options[-1]
         return types.ElicitResult(action="accept", content={key: choice})
 

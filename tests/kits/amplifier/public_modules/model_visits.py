@@ -31,7 +31,7 @@ OUTPUT_TEXT = {
 }  # fmt: skip
 
 
-def visit_models(repositories: Repositories, seen: Seen) -> None:
+def visit_models(repositories: Repositories, checks: Seen) -> None:
     """Run an agent of each public loop with the models of both APIs."""
     replies = {
         "provider-anthropic": [build_stream([THINKING, CALL], "tool_use"), build_stream([TEXT], "end_turn")],
@@ -41,8 +41,8 @@ def visit_models(repositories: Repositories, seen: Seen) -> None:
         print(f"== {loop} with {provider}")
         with serve_model(*replies[provider]) as server:
             path = write_agent(repositories, loop, provider, server)
-            anyio.run(visit, path, seen)
-        check_requests(provider, server.requests, seen)
+            anyio.run(visit, path, checks)
+        check_requests(provider, server.requests, checks)
 
 
 def write_agent(repositories: Repositories, loop: str, provider: str, server: ModelServer) -> Path:
@@ -57,29 +57,29 @@ def write_agent(repositories: Repositories, loop: str, provider: str, server: Mo
     return repositories.write_plan(f"{loop}-{provider}", plan)
 
 
-async def visit(path: Path, seen: Seen) -> None:
+async def visit(path: Path, checks: Seen) -> None:
     """One task."""
     async with Client(stdio_client(server_parameters(path, folder="/")), mode=STATELESS) as client:
         agent = AgentClient(client)
         output = (await agent.run("Read a.txt.")).structured_content or {}
-    seen.check("text", output.get("text"), lambda text: text == "It is done.")
-    seen.check("usage", output.get("usage"), lambda usage: usage and usage["total_tokens"] == 30)
-    seen.check("progress", agent.progress, lambda found: any("'read'" in text for text in found))
+    checks.check("text", output.get("text"), lambda text: text == "It is done.")
+    checks.check("usage", output.get("usage"), lambda usage: usage and usage["total_tokens"] == 30)
+    checks.check("progress", agent.progress, lambda texts: any("'read'" in text for text in texts))
 
 
-def check_requests(provider: str, requests: Sequence[Any], seen: Seen) -> None:
+def check_requests(provider: str, requests: Sequence[Any], checks: Seen) -> None:
     """The second request has the first response, and the result of the tool."""
     if provider == "provider-openai":
         _, call, result = requests[-1]["input"]
-        seen.check("the call", call.get("name"), lambda name: name == "read")
-        seen.check("the result", json.loads(result["output"]), lambda found: found == {"shown": "a.txt"})
+        checks.check("the call", call.get("name"), lambda name: name == "read")
+        checks.check("the result", json.loads(result["output"]), lambda value: value == {"shown": "a.txt"})
         return
     _, reply, result = requests[-1]["messages"]
-    seen.check("thinking", requests[0].get("thinking"), lambda found: found["type"] == "adaptive")
+    checks.check("thinking", requests[0].get("thinking"), lambda value: value["type"] == "adaptive")
     kinds = [block["type"] for block in reply["content"]]
-    seen.check("the response", kinds, lambda found: found[-1:] == ["tool_use"])
+    checks.check("the response", kinds, lambda value: value[-1:] == ["tool_use"])
     [block] = result["content"]
-    seen.check("the result", json.loads(block["content"]), lambda found: found == {"shown": "a.txt"})
+    checks.check("the result", json.loads(block["content"]), lambda value: value == {"shown": "a.txt"})
 
 
 def build_stream(blocks: Sequence[dict[str, Any]], stop: str) -> Reply:

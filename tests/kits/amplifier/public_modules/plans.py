@@ -52,8 +52,8 @@ class Repositories:
         """Write a settings file in a new folder, with a lock file for all modules; return its path."""
         path = self.folder / name / "bridge.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        whole = {"type": "amplifier", "git": ["git+*"], "modules": str(self.folder / "modules"), "plan": plan}
-        path.write_text(json.dumps({"sources": [{**whole, **source}]}))
+        settings = {"type": "amplifier", "git": ["git+*"], "modules": str(self.folder / "modules"), "plan": plan}
+        path.write_text(json.dumps({"sources": [{**settings, **source}]}))
         lock = self.folder / "amplifier.lock.json"
         if lock.exists():
             shutil.copy(lock, path.parent)

@@ -61,17 +61,17 @@ KNOWN_FAILURES = {
 SECONDS = "120"
 
 
-def visit_tools(repositories: Repositories, seen: Seen) -> None:
+def visit_tools(repositories: Repositories, checks: Seen) -> None:
     """Serve a plan with every tool and hook, and visit it in both eras."""
     path = write_settings(repositories)
-    validate_modules(repositories.folder, seen)
+    validate_modules(repositories.folder, checks)
     for mode in MODES:
         print(f"== {mode}")
-        anyio.run(visit, path, mode, seen)
-        anyio.run(try_denied_edits, path, mode, seen)
+        anyio.run(visit, path, mode, checks)
+        anyio.run(try_denied_edits, path, mode, checks)
     lines = [line for log in path.parent.glob("log-*.jsonl") for line in log.read_text().splitlines()]
     events = sorted({json.loads(line).get("event", "") for line in lines})
-    seen.check("hooks-logging wrote", events, lambda found: {"tool:pre", "tool:post"} <= set(found))
+    checks.check("hooks-logging wrote", events, lambda names: {"tool:pre", "tool:post"} <= set(names))
 
 
 def write_settings(repositories: Repositories) -> Path:
@@ -86,42 +86,44 @@ def write_settings(repositories: Repositories) -> Path:
     return repositories.write_plan("tools", plan)
 
 
-async def visit(path: Path, mode: str, seen: Seen) -> None:
+async def visit(path: Path, mode: str, checks: Seen) -> None:
     """Visit a server with one client. Its user allows one command."""
     user = CommandUser("echo out; exit 3")
-    asked = user.asked
+    questions = user.asked
     # Claude Desktop starts servers in this folder.
     server = stdio_client(server_parameters(path, folder="/"))
     async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
-        seen.check("tools", names, lambda found: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(found))
+        checks.check(
+            "tools", names, lambda value: {"bash", "read_file", "write_file", "edit_file", "todo"} <= set(value)
+        )
 
         async def call(tool: str, **arguments: Any) -> types.CallToolResult:
             return await client.call_tool(tool, arguments)
 
         fails = await call("bash", command="echo out; exit 3")
-        seen.check("bash, approved, that fails", get_text(fails), lambda text: "out" in text and "3" in text)
-        seen.check("the question", asked[:1], lambda found: "echo out; exit 3" in str(found))
+        checks.check("bash, approved, that fails", get_text(fails), lambda text: "out" in text and "3" in text)
+        checks.check("the question", questions[:1], lambda value: "echo out; exit 3" in str(value))
         refusal = get_text(await call("bash", command="rm -rf /tmp/nothing"))
-        seen.check("bash, declined", refusal, lambda text: "declined" in text)
-        seen.check("bash, by rule", get_text(await call("bash", command="echo fine")), lambda text: "fine" in text)
+        checks.check("bash, declined", refusal, lambda text: "declined" in text)
+        checks.check("bash, by rule", get_text(await call("bash", command="echo fine")), lambda text: "fine" in text)
         (path.parent / "card.txt").write_text("write to ada@example.com with AKIAIOSFODNN7EXAMPLE\n")
         read = get_text(await call("read_file", file_path=str(path.parent / "card.txt")))
-        seen.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
+        checks.check("read_file, redacted", read, lambda text: "REDACTED" in text and "AKIAIOSF" not in text)
         await call("write_file", file_path="made.txt", content="here")
         file = path.parent / "made.txt"
-        seen.check("write_file, from /", file.exists() and file.read_text(), lambda text: text == "here")
+        checks.check("write_file, from /", file.exists() and file.read_text(), lambda text: text == "here")
         with tempfile.TemporaryDirectory() as folder:
             outside = get_text(await call("write_file", file_path=f"{folder}/made.txt", content="there"))
-            seen.check("write_file, outside", outside, lambda text: "denied" in text.lower())
-            seen.check("files outside", os.listdir(folder), lambda found: not found)
-        seen.check("bash, from /", get_text(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
+            checks.check("write_file, outside", outside, lambda text: "denied" in text.lower())
+            checks.check("files outside", os.listdir(folder), lambda value: not value)
+        checks.check("bash, from /", get_text(await call("bash", command="pwd")), lambda text: str(path.parent) in text)
         todo = await call("todo", action="create", todos=[{"content": "a", "activeForm": "a", "status": "pending"}])
-        seen.check("todo", get_text(todo), lambda text: not todo.is_error and "pending" in text)
-        seen.check("questions", len(asked), lambda found: found >= 2)
+        checks.check("todo", get_text(todo), lambda text: not todo.is_error and "pending" in text)
+        checks.check("questions", len(questions), lambda value: value >= 2)
 
 
-async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
+async def try_denied_edits(path: Path, mode: str, checks: Seen) -> None:
     """Check concurrent calls with denials of hook-shell. It reads its hooks from the folder of the server."""
     card = path.parent / "card.txt"
     card.write_text("write")
@@ -136,11 +138,11 @@ async def try_denied_edits(path: Path, mode: str, seen: Seen) -> None:
             for _ in range(DENIALS):
                 tasks.start_soon(edit_once)
     allowed = [text for text in edits if "no edits" not in text]
-    seen.check(f"edit_file, allowed in {len(edits)} calls that hook-shell denies", allowed, lambda found: not found)
-    seen.check("the file", card.read_text(), lambda text: text == "write")
+    checks.check(f"edit_file, allowed in {len(edits)} calls that hook-shell denies", allowed, lambda value: not value)
+    checks.check("the file", card.read_text(), lambda text: text == "write")
 
 
-def validate_modules(folder: Path, seen: Seen) -> None:
+def validate_modules(folder: Path, checks: Seen) -> None:
     """Check every fetched module against the rules of its contract, except the known failures."""
     for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
         path = str(package.parents[1])
@@ -150,7 +152,7 @@ def validate_modules(folder: Path, seen: Seen) -> None:
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         failures = json.loads(process.stdout)["failed"] if process.stdout else [process.stderr]
         known_failures = sorted(KNOWN_FAILURES.get(package.parent.name.removeprefix("amplifier_module_"), ()))
-        seen.check(
+        checks.check(
             f"module validate {package.parent.name}",
             sorted(failures),
             lambda found, known_failures=known_failures: found == known_failures,

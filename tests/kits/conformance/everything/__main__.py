@@ -30,11 +30,11 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     """Publish everything and serve it."""
-    given = options()
-    for part in (*PARTS, "asking_in_line" if given.instances is None else "asking_again"):
-        importlib.import_module(part)
-    changes.publish(given.instances)
-    serve(registry, http=given.port, state=State(keys=given.key, tasks=TASKS))
+    arguments = options()
+    for module in (*PARTS, "asking_in_line" if arguments.instances is None else "asking_again"):
+        importlib.import_module(module)
+    changes.publish(arguments.instances)
+    serve(registry, http=arguments.port, state=State(keys=arguments.key, tasks=TASKS))
 
 
 if __name__ == "__main__":

@@ -67,9 +67,9 @@ async def test_input_required_result_list_roots(ctx: CallContext) -> str:
 @tool(registry=registry)
 async def test_input_required_result_request_state(ctx: CallContext) -> str:
     """Remember something while the client is asked."""
-    kept = "state-ok"
+    state = "state-ok"
     answer = await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm")
-    return f"{kept}: {told(answer)}"
+    return f"{state}: {told(answer)}"
 
 
 @tool(registry=registry)
