@@ -52,7 +52,7 @@ def make_call_soon() -> CallSoon:
     copy of this task's context: in the context of an unknown thread, anyio could not find the event loop.
     """
     loop: Any = current_token().native_token
-    # trio runs callbacks in a context of its own.
+    # trio runs callbacks in its system context, so they need no copy.
     soon: CallSoon | None = getattr(loop, "run_sync_soon", None)
     return soon or partial(loop.call_soon_threadsafe, context=copy_context())
 

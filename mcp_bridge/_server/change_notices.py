@@ -223,7 +223,7 @@ class ChangeNotifier:
         self._most = max(1, min(STREAMS, most))
 
     def close_streams(self) -> None:
-        """End every subscriptions/listen stream with its final result; a later one ends at once."""
+        """End every subscriptions/listen stream with its final result; a later one ends immediately."""
         self._is_closed = True
         for stream in self._streams:
             stream.close()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
 Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
-"""Serves a request at once, or returns a coroutine that does. Raises RpcError."""
+"""Serves a request immediately, or returns a coroutine that does. Raises RpcError."""
 
 
 class Endpoint:

@@ -71,7 +71,7 @@ class Session:
         await self.connection.drain()
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Run `callback` when the session ends; at once if it has ended."""
+        """Run `callback` when the session ends, or immediately if it has ended."""
         self._callbacks.append(callback)
         if self._is_ended:
             self.end()

@@ -319,8 +319,12 @@ class _PlanReader:
         if value is None:
             return []
         if not isinstance(value, list):
-            mapping = _as_mapping(value)
-            name = value if isinstance(value, str) else mapping.get("module", next(iter(mapping), ""))
+            # The example names the module that the user probably means.
+            name: Any = ""
+            if isinstance(value, str):
+                name = value
+            elif isinstance(value, Mapping):
+                name = value.get("module", next(iter(value), ""))
             if not re.fullmatch(_MODULE_ID, str(name)):
                 name = "ID"
             self.report_value((*place, section), value, f"a list of modules, such as {section}: [{{module: {name}}}]")

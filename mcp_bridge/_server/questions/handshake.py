@@ -108,7 +108,7 @@ class HandshakeChannel:
         return {key: answers[key] for key in questions}
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """Return None at once: the server has cancelled its request to the client, so no answer can arrive."""
+        """Return None immediately: the server has cancelled its request to the client, so no answer can arrive."""
 
     async def wait_until_owned(self) -> None:
         """Do nothing: the call belongs to the session, and so to this process."""

@@ -199,7 +199,7 @@ class TaskRun:
         self._show_questions()
 
     def cancel_run(self) -> None:
-        """Cancel the call. Its state is final at once, even if its code ignores the cancellation."""
+        """Cancel the call. Its state is final immediately, even if its code ignores the cancellation."""
         self._finish("cancelled")
         self._scope.cancel()
 

@@ -153,8 +153,11 @@ def _to_block(item: Content) -> Content:
     if isinstance(item.content, str):
         return Text(item.content, annotations=item.annotations, meta=item.meta)
     mime_type = item.mime_type or ""
-    block = Image if mime_type.startswith("image/") else Audio if mime_type.startswith("audio/") else None
-    return item if block is None else block(item.content, mime_type, annotations=item.annotations, meta=item.meta)
+    if mime_type.startswith("image/"):
+        return Image(item.content, mime_type, annotations=item.annotations, meta=item.meta)
+    if mime_type.startswith("audio/"):
+        return Audio(item.content, mime_type, annotations=item.annotations, meta=item.meta)
+    return item
 
 
 def _convert_messages(version: str, result: ToolResult) -> ToolResult:

@@ -121,7 +121,8 @@ def _to_node(event: NodeEvent, text: str) -> Node:
         node.is_flow = bool(event.flow_style)
         return node
     node.text, node.is_plain = event.value, event.style is None
-    if event.style in {"|", ">"}:  # the parser includes the line ends after the text
+    if event.style in {"|", ">"}:
+        # The parser includes the line ends after the text.
         body = text[node.start : node.end]
         keeps_breaks = "+" in body.split("\n", 1)[0].split("#")[0]
         body = body.removesuffix("\n").removesuffix("\r") if keeps_breaks else body.rstrip(" \t\r\n")
@@ -132,8 +133,13 @@ def _to_node(event: NodeEvent, text: str) -> Node:
 def _set_missing_position(node: Node, parent: Node, key: Node | None, text: str) -> None:
     """Set the position of an omitted value: after its colon or dash, not where the parser noticed it."""
     if node.start == node.end and node.is_plain and not parent.is_flow:
-        before = key.end if key else parent.members[-1].end if parent.members else parent.start
-        sign = (_AFTER_KEY if parent.kind == "mapping" else _AFTER_DASH).match(text, before)
+        before = parent.start
+        if key:
+            before = key.end
+        elif parent.members:
+            before = parent.members[-1].end
+        pattern = _AFTER_KEY if parent.kind == "mapping" else _AFTER_DASH
+        sign = pattern.match(text, before)
         node.start = node.end = sign.end() if sign else before
 
 
