@@ -128,14 +128,16 @@ def test_the_changed_schema_accepts_what_the_original_accepts_with_the_fixed_val
     root["$defs"] = {"one": definition}
     fixed = {"a": value} if is_fixed else {}
     override = ToolOverride(fixed=fixed, hidden=frozenset() if is_fixed else frozenset("a"))
-    calls = [
-        {name: one for name, one in zip("bc", choice, strict=True) if one is not None}
-        for choice in product((None, *VALUES), repeat=2)
-    ]
+    calls: list[dict[str, Any]] = []
+    for arguments in product((None, *VALUES), repeat=2):
+        # None means a missing argument.
+        named_arguments = dict(zip("bc", arguments, strict=True))
+        calls.append({name: argument for name, argument in named_arguments.items() if argument is not None})
     original = Validator(root)
     try:
         new_schema = Validator(override.apply(ToolEntry("echo", "", lambda data: data, root)).input_schema)
     except ValueError as error:
+        # Other errors report that no call is possible with this override.
         if "cannot be hidden or fixed" not in str(error):
             assert not any(original.is_valid({**call, **fixed}) for call in calls)
         return

@@ -94,24 +94,24 @@ def settings(tmp_path):
 def problems(tmp_path):
     """Return a function that lists the problems of a YAML text as lines `line: where: problem`."""
 
-    def tell(text: str, model: type[BaseModel] | None = None, /, **environ: str) -> list[str]:
+    def list_problems(text: str, model: type[BaseModel] | None = None, /, **environ: str) -> list[str]:
         path = write(tmp_path, text)
 
-        def attempt() -> None:
+        def load_all() -> None:
             result = load(path, environ)
             assert model is not None, "the settings are right"
             parse_options(model, result.sources[0])
 
         with pytest.raises(ConfigError) as caught:
-            attempt()
+            load_all()
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
         return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
 
-    return tell
+    return list_problems
 
 
-# What is loaded.
+# Loaded settings.
 
 
 def test_an_empty_list_of_sources_gives_the_defaults(settings):
@@ -201,7 +201,7 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
     assert (result.http.port, result.expose_errors, result.limits.threads) == (9000, True, 4)
 
 
-# What is refused.
+# Rejected settings.
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_an_unknown_key_without_a_similar_one_is_reported_with_all_known_ones(pr
 
 
 @pytest.mark.parametrize("key", ["mcpClients", "directory", "_secrets"])
-def test_keys_that_are_not_of_the_file_are_unknown(problems, key):
+def test_fields_that_do_not_belong_to_the_file_are_unknown_keys(problems, key):
     assert f"unknown key '{key}'" in problems(f"{key}: {{}}")[0]
 
 
@@ -396,7 +396,7 @@ def test_options_of_a_source_made_in_code_have_errors_without_a_file():
 MODELS = {"web": WebOptions, "any": OpenOptions}
 
 
-def accepted(data: Any) -> bool:
+def is_accepted(data: Any) -> bool:
     return jsonschema.Draft202012Validator(build_json_schema(MODELS)).is_valid(data)
 
 
@@ -423,7 +423,7 @@ def test_the_exported_schema_is_a_schema_of_2020_12():
     ],
 )
 def test_the_schema_accepts_what_loads(data):
-    assert accepted(data)
+    assert is_accepted(data)
     parse(Document(path="", data=data), {"PORT": "1", "N": "2"})
 
 
@@ -441,7 +441,7 @@ def test_the_schema_accepts_what_loads(data):
     ],
 )
 def test_the_schema_rejects_what_does_not_load(data):
-    assert not accepted(data)
+    assert not is_accepted(data)
 
 
 def test_a_schema_without_source_types_accepts_only_plugins():
@@ -457,16 +457,18 @@ def test_every_key_of_the_file_is_described_in_the_schema():
     assert {"ApprovalSettings", "HttpSettings", "LimitSettings", "StateSettings"} <= set(sections)
     parts = [schema, *(schema["$defs"][name] for name in sections)]
     properties = [item for section in parts for item in section["properties"].items()]
-    frame = set(SourceSettings.model_fields) - {"options", "origin"}
-    properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in frame]
+    common_keys = set(SourceSettings.model_fields) - {"options", "origin"}
+    properties += [(key, schema["$defs"]["source:web"]["properties"][key]) for key in common_keys]
     assert len(properties) > 60
-    message = {
-        key: item.get("description") or schema["$defs"][item["$ref"][8:]]["description"] for key, item in properties
-    }
-    assert [key for key, text in message.items() if not str(text).endswith(".")] == []
+    for key, item in properties:
+        description = item.get("description")
+        if not description:
+            # The description of a section is in its definition.
+            description = schema["$defs"][item["$ref"].removeprefix("#/$defs/")]["description"]
+        assert description.endswith("."), key
 
 
-# The room itself.
+# The package.
 
 
 def test_importing_the_settings_imports_neither_pydantic_nor_yaml():

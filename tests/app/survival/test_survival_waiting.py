@@ -19,18 +19,18 @@ from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serv
 from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, on_one_way, run_server
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
-BRIEF = {"timeout": 0.2}
-LIMITS = {"threads": 2, "tools": {"holds": BRIEF, "swallows": BRIEF, "shields": BRIEF, "never_gives_up": BRIEF}}
+SHORT = {"timeout": 0.2}
+LIMITS = {"threads": 2, "tools": {"holds": SHORT, "swallows": SHORT, "shields": SHORT, "never_gives_up": SHORT}}
 CALLBACKS = ["a callback that exits", "a callback from a thread that exits", "a reader that exits"]
-LOOP = ["stop", *CALLBACKS, "a handler that raises", "a task factory that raises"]
+LOOP_FAULTS = ["stop", *CALLBACKS, "a handler that raises", "a task factory that raises"]
 STUBBORN = ["shields", "never_gives_up"]
 HTTP = Way("http", stateless=True)
-LEFT = {
+LEFTOVERS = {
     "processes": ["a child", "a child in a session of its own", "a forked child"],
     "threads": ["a thread", "a daemon thread", "an atexit handler that raises"],
     "an atexit handler that ends": ["an atexit handler that ends"],
 }
-CHANGED = {
+GLOBAL_CHANGES = {
     "threads": ["a thread that raises", "a thread that exits", "a thread with a KeyboardInterrupt"],
     "hooks": ["a trace function", "an excepthook that raises", "a threading.excepthook that raises"],
     "the interpreter": ["the locale", "a higher recursion limit", "warnings as errors"],
@@ -51,14 +51,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         yield servers
 
 
-def fill(server: Any) -> None:
+def occupy_threads(server: Any) -> None:
     """Occupy both threads with abandoned calls."""
     for token in ("first", "second"):
         text = refused(server.get_result("holds", token=token))
         assert text == "Tool 'holds' did not finish within 0.2 seconds. It cannot be stopped, and may still finish."
 
 
-def insisted(server: Any) -> int:
+def terminate(server: Any) -> int:
     """Signal until the process ends, like a user who presses Ctrl-C again, and return the exit code."""
     while True:
         server.signal(signal.SIGTERM)
@@ -79,21 +79,21 @@ def test_a_tool_that_blocks_the_event_loop_is_logged_with_the_time(server: Any) 
 def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tmp_path: Path) -> None:
     with run_server(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.keep_call_in_flight():
-            fill(server)
+            occupy_threads(server)
             assert "that timed out but still run: holds (2)" in refused(server.get_result("echo", text="x"))
             assert server.get_text("swallows", times=0) == "went on"
         for token in ("first", "second"):
             assert server.get_text("free", token=token) == "freed"
-        until = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + TIMEOUT
         while server.get_result("echo", text="x").get("isError"):
-            assert time.monotonic() < until
+            assert time.monotonic() < deadline
         still_serves(server)
 
 
 def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
     with run_server(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         assert server.http.get("/health").json() == {"status": "ok"}
-        fill(server)
+        occupy_threads(server)
         assert server.http.get("/health").json() == {"status": "ok", "stuck": {"holds": 2}}
 
 
@@ -102,7 +102,7 @@ def test_health_shows_no_tool_without_a_token(tmp_path: Path) -> None:
     with run_server(HTTP, tmp_path, TOOLS_FILE, {"limits": LIMITS}, env, options) as server:
         token = {"Authorization": "Bearer open sesame"}
         server.headers |= token
-        fill(server)
+        occupy_threads(server)
         assert server.http.get("/health").json() == {"status": "ok"}
         assert server.http.get("/health", headers={"Authorization": "Bearer open"}).json() == {"status": "ok"}
         assert server.http.get("/health", headers=token).json() == {"status": "ok", "stuck": {"holds": 2}}
@@ -119,7 +119,7 @@ def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, t
 def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any, tool: str) -> None:
     with unharmed(server):
         stubborn = server.send_call(tool, token=tool)
-        # This call began later, and its time is over as well.
+        # The timeout of this later call passes too, and cancels only this call.
         assert server.get_text("swallows", times=1) == "went on"
         assert server.get_text("echo", text="meanwhile") == "meanwhile"
         assert not stubborn.done()
@@ -132,14 +132,14 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
     with run_server(way, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         server.send_call(tool, token="never")
         server.get_text("echo", text="begun")
-        assert insisted(server) == 0
+        assert terminate(server) == 0
 
 
-@on_one_way("what", LEFT, smoke=["processes"])
-def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, what: str) -> None:
+@on_one_way("group", LEFTOVERS, smoke=["processes"])
+def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, group: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
-            for thing in LEFT[what]:
+            for thing in LEFTOVERS[group]:
                 assert server.get_text("leaves", kind=thing) == "answered"
         server.signal(signal.SIGTERM)
         assert server.wait() == 0
@@ -150,18 +150,18 @@ def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp
     with run_server(way, tmp_path, TOOLS_FILE) as server:
         with unharmed(server):
             assert server.get_text("leaves_a_task", kind=kind) == "answered"
-        assert insisted(server) == 0
+        assert terminate(server) == 0
 
 
-@on_one_way("what", CHANGED, smoke=["no module path"])
-def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, what: str) -> None:
+@on_one_way("group", GLOBAL_CHANGES, smoke=["no module path"])
+def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, group: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
-        for change in CHANGED[what]:
+        for change in GLOBAL_CHANGES[group]:
             with unharmed(server):
                 assert server.get_result("alters", kind=change)["content"]
 
 
-@on_one_way("what", LOOP, smoke=["stop"])
+@on_one_way("what", LOOP_FAULTS, smoke=["stop"])
 def test_the_event_loop_continues(server: Any, what: str) -> None:
     with unharmed(server):
         assert server.get_text("on_the_loop", what=what) == "answered"

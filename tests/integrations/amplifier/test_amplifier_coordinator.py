@@ -14,14 +14,14 @@ from mcp_bridge.amplifier.testing import EventRecorder, MockTool
 from tests.kits.loops import BOTH_LOOPS
 
 
-def counting() -> tuple[ModuleCoordinator, list[list[str]]]:
+def make_recorded_coordinator() -> tuple[ModuleCoordinator, list[list[str]]]:
     """Return a coordinator, and the mounted tools after each change."""
     records: list[list[str]] = []
     coordinator = ModuleCoordinator(on_change=lambda: records.append(sorted(coordinator.get("tools"))))
     return coordinator, records
 
 
-async def test_a_mount_takes_effect_at_the_call_awaited_or_not() -> None:
+async def test_mounting_takes_effect_even_before_it_is_awaited() -> None:
     coordinator, tool = ModuleCoordinator(), MockTool("read")
     waiting = coordinator.mount("tools", tool, name="mine")
     assert coordinator.get("tools", "mine") is tool
@@ -40,7 +40,9 @@ async def test_the_point_session_has_the_orchestrator_and_the_context(point: str
     coordinator, module = ModuleCoordinator(), object()
     assert coordinator.get_mounted("session") == {}
     await coordinator.mount("session", module, name=point)
-    assert coordinator.get(point) is coordinator.get("session", point) is coordinator.mount_points[point] is module
+    assert coordinator.get(point) is module
+    assert coordinator.get("session", point) is module
+    assert coordinator.mount_points[point] is module
     await coordinator.unmount("session", point)
     await coordinator.mount(point, module)
     assert coordinator.get_mounted("session") == {point: module}
@@ -106,7 +108,7 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
 async def test_writing_to_a_mount_point_directly_is_noticed(write: Any) -> None:
-    coordinator, values = counting()
+    coordinator, values = make_recorded_coordinator()
     tools = coordinator.mount_points["tools"]
     tools["a"] = 1
     write(tools)
@@ -115,7 +117,7 @@ async def test_writing_to_a_mount_point_directly_is_noticed(write: Any) -> None:
 
 
 async def test_replacing_a_mount_point_is_noticed() -> None:
-    coordinator, values = counting()
+    coordinator, values = make_recorded_coordinator()
     coordinator.mount_points["tools"]["old"] = 1
     coordinator.mount_points["tools"] = {"a": 1, "b": 2}
     assert values[-1] == ["a", "b"]

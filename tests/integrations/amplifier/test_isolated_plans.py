@@ -27,19 +27,22 @@ HOOK = """
 async def mount(coordinator, config):
     coordinator.hooks.register("tool:pre", lambda event, data: {"action": "deny"}, name="denies")
 """
+LATE_HOOK = """
+async def on_session_ready(coordinator):
+    coordinator.hooks.register("tool:pre", lambda event, data: {"action": "deny"}, name="denies")
+"""
+MODULES = {"tool": TOOL, "hook": HOOK, "both": TOOL + LATE_HOOK}
 
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Workers are asyncio processes of the bridge's event loop."""
+    """Use asyncio, because isolated sources do not run on trio."""
     return "asyncio"
 
 
 def build(folder: Path, **plan: Any) -> Bridge:
     """Build the bridge of a plan with isolated tools only."""
-    late_hook = HOOK.replace("mount(coordinator, config)", "on_session_ready(coordinator)")
-    modules = {"tool": TOOL, "hook": HOOK, "both": TOOL + late_hook}
-    for name, text in modules.items():
+    for name, text in MODULES.items():
         (folder / f"{name}.py").write_text(text)
     sections = {
         section: [{"module": name, "source": f"{name}.py"} for name in names] for section, names in plan.items()

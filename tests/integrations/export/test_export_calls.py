@@ -35,10 +35,19 @@ from tests.kits.export.export_kit import (
 )
 
 JSON_TEXT = ("openai", "openai-responses")
+PATHS_TO_CALLS: dict[str, tuple[str | int, ...]] = {
+    "openai": ("choices", 0, "message", "tool_calls", 0),
+    "openai-responses": ("output", 1),
+    "anthropic": ("content", 1),
+    "gemini": ("candidates", 0, "content", "parts", 1),
+    "bedrock": ("output", "message", "content", 1),
+    "ollama": ("message", "tool_calls", 0),
+}
+"""The keys from a response to its first call."""
 
 
 async def run_calls(form: str, *calls: tuple[str, Any], strict: bool = False) -> list[str]:
-    """The texts of the results of calls, made by a model of this format."""
+    """Run calls of a model with this format, and return the texts of their results."""
     export = Export(make_registry(), form, strict=strict)
     return [get_text(form, item) for item in list_results(form, await export.run(build_response(form, *calls)))]
 
@@ -46,7 +55,7 @@ async def run_calls(form: str, *calls: tuple[str, Any], strict: bool = False) ->
 @pytest.mark.parametrize("form", ALL)
 async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> None:
     export = Export(make_registry(), form)
-    name = next(exported for exported, original in export.names.items() if original == "sums.double")
+    name = next(exported_name for exported_name, name in export.names.items() if name == "sums.double")
     calls = [("weather", {"city": "Rom"}), (name, {"input": 4}), ("weather", {"city": "Ulm", "days": 2})]
     result = list_results(form, await export.run(build_response(form, *calls)))
     assert [get_text(form, item) for item in result] == [
@@ -75,9 +84,12 @@ async def test_the_error_of_a_tool_is_verbatim(form: str) -> None:
     export = Export(make_registry(), form)
     (result,) = list_results(form, await export.run(build_response(form, ("nowhere", {"city": "X"}))))
     assert get_text(form, result) == "no such city: X\n  try again"
-    flags = {"anthropic": ("is_error", True), "bedrock": ("status", "error")}
-    assert form not in flags or result[flags[form][0]] == flags[form][1]
-    assert form != "gemini" or result["response"].keys() == {"error"}
+    if form == "anthropic":
+        assert result["is_error"] is True
+    elif form == "bedrock":
+        assert result["status"] == "error"
+    elif form == "gemini":
+        assert result["response"].keys() == {"error"}
 
 
 async def test_an_unexpected_error_is_not_in_the_result() -> None:
@@ -152,15 +164,9 @@ def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     export = Export(make_registry(), form)
     response: Any = build_response(form, ("words", {}))
     parts = [response]
-    for step in {
-        "openai": ("choices", 0, "message", "tool_calls", 0),
-        "openai-responses": ("output", 1),
-        "anthropic": ("content", 1),
-        "gemini": ("candidates", 0, "content", "parts", 1),
-        "bedrock": ("output", "message", "content", 1),
-        "ollama": ("message", "tool_calls", 0),
-    }[form]:
+    for step in PATHS_TO_CALLS[form]:
         response = response[step]
+        # A bare list of choices is no part of a response.
         if step not in ("choices", "candidates"):
             parts.append(response)
     assert [[call.name for call in export.calls(item)] for item in parts] == [["words"]] * len(parts)
@@ -192,12 +198,15 @@ async def test_a_call_of_a_custom_tool_of_openai_gets_an_error() -> None:
     assert "Unknown tool: shell." in value["content"]
 
 
-def format_result(form: str, *content: Any, **more: Any) -> Any:
-    """One result with this content, as the format has it."""
+def format_result(form: str, *content: Any, **fields: Any) -> Any:
+    """Return a result with this content in the format."""
     export = Export(make_registry(), form)
     (call,) = export.calls(build_response(form, ("words", {})))
-    value = export.result(call, ToolResult(**{"success": True, "content": content, **more}))
-    return next(iter(value.values())) if form in ("gemini", "bedrock") else value
+    value = export.result(call, ToolResult(**{"success": True, "content": content, **fields}))
+    if form in ("gemini", "bedrock"):
+        # The only key is the kind of the block.
+        (value,) = value.values()
+    return value
 
 
 DATA = "iVBORw0KGgowMTIz"
@@ -221,8 +230,8 @@ def test_images_are_blocks_if_the_format_supports_them() -> None:
 
 @pytest.mark.parametrize("form", ["openai", "gemini", "ollama"])
 def test_images_become_a_text_in_other_formats(form: str) -> None:
-    error_text = get_text(form, format_result(form, Text("a dot"), Image(PNG, "image/png")))
-    assert error_text == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
+    text = get_text(form, format_result(form, Text("a dot"), Image(PNG, "image/png")))
+    assert text == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
 
 
 @pytest.mark.parametrize("form", ALL)
@@ -234,14 +243,14 @@ def test_blocks_that_no_format_supports_become_a_text(form: str) -> None:
         EmbeddedResource("memo:2", b"12345", "application/zip"),
         ResourceLink("file:///a.txt", "a", description="All of it"),
     ]
-    error_text = [
+    texts = [
         "[image, image/svg+xml, 6 bytes, which cannot be shown here]",
         "[audio, audio/wav, 4 bytes, which cannot be shown here]",
         "the memo",
         "[resource memo:2, application/zip, 5 bytes, which cannot be shown here]",
         "a: file:///a.txt (All of it)",
     ]
-    assert [get_text(form, format_result(form, item)) for item in content] == error_text
+    assert [get_text(form, format_result(form, item)) for item in content] == texts
 
 
 def test_pdfs_are_blocks_if_the_format_supports_them() -> None:
@@ -275,29 +284,29 @@ def test_a_failure_has_the_content_of_the_tool() -> None:
     assert format_result("gemini", Text("half"), success=False, error="broke")["response"] == {"error": "broke\nhalf"}
 
 
-class Watching:
+class CallRecorder:
     """A middleware with a record of the calls and their principals."""
 
     stage = Stage.DECIDE
 
     def __init__(self) -> None:
-        self.seen: list[Any] = []
+        self.calls: list[Any] = []
 
     async def __call__(self, call: Any, ctx: CallContext, call_next: Any) -> Any:
-        self.seen.append((call.name, call.arguments, ctx.principal))
+        self.calls.append((call.name, call.arguments, ctx.principal))
         return await call_next(call, ctx)
 
 
 async def test_calls_run_in_the_pipeline_with_the_given_context() -> None:
-    watching = Watching()
-    tools = ToolRegistry(pipeline=Pipeline([watching]))
+    recorder = CallRecorder()
+    tools = ToolRegistry(pipeline=Pipeline([recorder]))
     tools.register(ToolEntry("a.b", "", lambda data: data, {"type": "integer"}))
     export = Export(tools, "anthropic")
     (name,) = export.names
     answer = build_response("anthropic", (name, {"input": 3}))
     await export.run(answer, lambda call: CallContext(principal=f"model {call.exported}"))
     await export.run(answer)
-    assert watching.seen == [("a.b", 3, f"model {name}"), ("a.b", 3, None)]
+    assert recorder.calls == [("a.b", 3, f"model {name}"), ("a.b", 3, None)]
 
 
 async def test_calls_of_a_model_may_be_nested_in_the_call_of_a_tool() -> None:
@@ -316,8 +325,8 @@ async def test_calls_of_a_model_may_be_nested_in_the_call_of_a_tool() -> None:
 
 @pytest.mark.parametrize("form", JSON_TEXT)
 async def test_null_for_an_optional_argument_is_a_missing_argument(form: str) -> None:
-    error_text = await run_calls(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
-    assert error_text == ['{"city":"Rom","unit":"c","days":null}']
+    texts = await run_calls(form, ("weather", {"city": "Rom", "unit": None, "days": None}), strict=True)
+    assert texts == ['{"city":"Rom","unit":"c","days":null}']
 
 
 @pytest.mark.parametrize("form", JSON_TEXT)

@@ -163,11 +163,11 @@ async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMC
 
     is_notified = anyio.Event()
 
-    async def heard(message: object) -> None:
+    async def handle_message(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             is_notified.set()
 
-    async with connect_to_objects(server, mode="legacy", message_handler=heard) as client:
+    async with connect_to_objects(server, mode="legacy", message_handler=handle_message) as client:
         assert await run_tool(client, "grows") == ("done", False)
         with anyio.fail_after(10):
             await is_notified.wait()
@@ -214,12 +214,13 @@ async def test_the_lifespan_of_the_server_is_that_of_the_bridge() -> None:
 
 
 def test_a_server_is_recognised_by_its_class(server: FastMCP) -> None:
-    class Answering:
+    # An object with every attribute is no server.
+    class AnyAttribute:
         def __getattr__(self, name: str) -> str:
             return name
 
     assert convert_toolbox(server) is not None
-    assert not any(convert_toolbox(value) for value in (Answering(), len, FastMCP, None))
+    assert not any(convert_toolbox(value) for value in (AnyAttribute(), len, FastMCP, None))
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
@@ -240,6 +241,7 @@ async def test_a_server_that_cannot_be_opened_completely_is_closed(monkeypatch: 
 
     class SecondFails(fastmcp.Client):
         async def __aenter__(self):
+            # The first client has opened the server.
             if steps:
                 raise OSError("no second client")
             return await super().__aenter__()

@@ -96,10 +96,10 @@ async def test_a_result_that_is_a_model_is_structured() -> None:
     assert result.structured_content == {"name": "CH highest None", "height": 4634}
 
 
-@pytest.mark.parametrize("case", [ModelRetry, ToolFailed])
-async def test_the_text_of_model_retry_is_an_error_verbatim(case: type[Exception]) -> None:
+@pytest.mark.parametrize("error_class", [ModelRetry, ToolFailed])
+async def test_the_text_of_model_retry_and_tool_failed_is_an_error_verbatim(error_class: type[Exception]) -> None:
     def breaks() -> str:
-        raise case("no such city, try the French name")
+        raise error_class("no such city, try the French name")
 
     async with connect_to_objects(Tool(breaks)) as client:
         assert await run_tool(client, "breaks") == ("no such city, try the French name", True)
@@ -117,6 +117,7 @@ async def test_the_text_of_any_other_exception_is_not_in_the_result() -> None:
 
 
 async def test_arguments_that_only_the_function_rejects_are_invalid_arguments() -> None:
+    # If a model is the only parameter, its fields are the arguments of the tool.
     def half(given: Even) -> int:
         return given.number // 2
 
@@ -307,11 +308,12 @@ async def test_external_tools_are_left_out_with_a_problem() -> None:
 
 
 def test_tools_and_toolsets_are_recognised_by_their_classes() -> None:
-    class Answering:
+    # An object with every attribute is neither a tool nor a toolset.
+    class AnyAttribute:
         def __getattr__(self, name: str) -> str:
             return name
 
     assert convert_tool(Tool(weather)) is not None
     assert convert_toolbox(FunctionToolset().prefixed("a")) is not None
-    strangers = (Answering(), len, Tool, FunctionToolset, None)
-    assert not any(convert(value) for convert in (convert_tool, convert_toolbox) for value in strangers)
+    other_objects = (AnyAttribute(), len, Tool, FunctionToolset, None)
+    assert not any(convert(value) for convert in (convert_tool, convert_toolbox) for value in other_objects)

@@ -24,7 +24,7 @@ from tests.kits.paths import ROOT
 
 FOLDER = ROOT / ".venv-frameworks"
 CLAIMED = "MCP_BRIDGE_FRAMEWORKS"
-"""The variable that names the frameworks which the environment at hand has, with commas between."""
+"""The variable with the frameworks of the current environment, separated by commas."""
 MODULES = {
     "anthropic": "anthropic",
     "fastmcp": "fastmcp",
@@ -38,9 +38,9 @@ MODULES = {
     "utcp": "utcp",
     "xaibo": "xaibo",
 }
-"""Frameworks, and the module that is there when one is installed."""
+"""Frameworks and their modules."""
 ENVIRONMENTS = {"fastmcp": ("fastmcp", "pydantic_ai"), "llm": ("llm",)}
-"""Environments by the framework that they are for, whose extra is `test-` and that name, and all that each has."""
+"""Environments and the frameworks in them. The environment `NAME` is installed with the extra `test-NAME`."""
 
 
 def get_required_packages() -> set[str]:
@@ -86,17 +86,17 @@ def make_environment(name: str) -> Path:
 
 
 def run(name: str) -> int:
-    """Run the tests of an environment; its exit code."""
-    began, frameworks = time.monotonic(), ENVIRONMENTS[name]
+    """Run the tests of an environment, and return the exit code."""
+    frameworks = ENVIRONMENTS[name]
+    start = time.monotonic()
     python = make_environment(name)
-    value = time.monotonic()
+    made = time.monotonic()
+    # Without any path, pytest would run all tests. It fails for a path that does not exist.
+    paths = [str(path) for path in list_tests(frameworks)] or ["no tests need this"]
     environment = {**os.environ, CLAIMED: ",".join(frameworks)}
-    command = [str(python), "-m", "pytest", *map(str, list_tests(frameworks) or ["no tests need this"])]
-    code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    print(
-        f"{name}: exit code {code}, made in {value - began:.0f} s, tested in {time.monotonic() - value:.0f} s",
-        flush=True,
-    )
+    code = subprocess.run([str(python), "-m", "pytest", *paths], cwd=ROOT, env=environment, check=False).returncode
+    end = time.monotonic()
+    print(f"{name}: exit code {code}, made in {made - start:.0f} s, tested in {end - made:.0f} s", flush=True)
     return code
 
 

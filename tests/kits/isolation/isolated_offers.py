@@ -1,4 +1,4 @@
-"""Every kind of answer, from tools, resources and prompts."""
+"""Tools, resources and prompts with every kind of result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def cycle() -> list[Any]:
 
 
 def deep(levels: int) -> Any:
-    """Nested so deep."""
+    """Return lists in lists."""
     value: Any = 1
     for _ in range(levels):
         value = [value]
@@ -72,19 +72,26 @@ def deep(levels: int) -> Any:
 
 
 class Odd:
-    """Cannot be shown."""
+    """An object without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("odd")
+
+
+class OddError(Exception):
+    """An error without a text."""
 
     def __str__(self) -> str:
         raise RuntimeError("odd")
 
 
 def count() -> Iterator[int]:
-    """Three."""
+    """Yield three numbers."""
     yield from range(3)
 
 
 def fails_midway() -> Iterator[int]:
-    """One, and no more."""
+    """Yield a number, and raise."""
     yield 1
     raise ValueError("midway")
 
@@ -97,7 +104,7 @@ async def acount() -> AsyncIterator[Any]:
 
 
 def table() -> dict[str, Any]:
-    """Every kind of answer, made by calling it."""
+    """Return a function for every kind of result. It returns or raises the result."""
     return {
         "text": lambda: "ünï \x00 \x1b[31m text",
         "empty text": lambda: "",
@@ -144,7 +151,6 @@ def table() -> dict[str, Any]:
         "result with an odd block": lambda: ToolResult(content=[object(), Odd()]),  # type: ignore[list-item]
         "success": lambda: Result.success({"a": 1}, "fine"),
         "failure": lambda: Result.failure("not fine", ["one", "two"], data=[1]),
-        "partial": lambda: Result.partial({"a": 1}, "half", ["one"]) if hasattr(Result, "partial") else None,
         "generator": count,
         "broken generator": fails_midway,
         "async generator": acount,
@@ -164,7 +170,7 @@ def table() -> dict[str, Any]:
         "SystemExit": lambda: _raise(SystemExit(3)),
         "KeyboardInterrupt": lambda: _raise(KeyboardInterrupt()),
         "group": lambda: _raise(ExceptionGroup("several", [ValueError("s3cret text"), KeyError("x")])),
-        "Odd error": lambda: _raise(type("Strange", (Exception,), {"__str__": lambda self: 1 / 0})()),
+        "Odd error": lambda: _raise(OddError()),
     }
 
 
@@ -174,13 +180,13 @@ def _raise(error: BaseException) -> None:
 
 @tool
 def answers(kind: str) -> Any:
-    """Answer with it from a thread."""
+    """Return or raise a result in a thread."""
     return table()[kind]()
 
 
 @tool
 async def answers_async(kind: str) -> Any:
-    """Answer with it from the event loop."""
+    """Return or raise a result in the event loop."""
     return table()[kind]()
 
 
@@ -271,5 +277,5 @@ async def fails(name: str) -> str:
 
 @prompt
 def wrong_role() -> Any:
-    """Says it in a role that is none."""
+    """Return a message with an unknown role."""
     return {"role": "robot", "content": "x"}

@@ -13,7 +13,7 @@ import pytest
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge._protocol.peer.connection import IncomingRequest
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.peer import PeerSide, RecordingStream, join_peers, let_run
+from tests.kits.peer import RecordingStream, join_peers, let_run
 
 pytestmark = BOTH_LOOPS
 
@@ -228,14 +228,10 @@ async def test_a_request_of_a_cancelled_caller_leaves_no_state() -> None:
             await left.connection.request("quick")
         assert scope.cancelled_caught
         await let_run()
-        assert await ask_quickly(left) == 1
+        assert await left.connection.request("quick") == 1
 
 
-async def ask_quickly(side: PeerSide) -> Any:
-    return await side.connection.request("quick")
-
-
-async def test_a_request_whose_code_cancels_its_task_later_gets_an_error(anyio_backend: str) -> None:
+async def test_a_handler_that_cancels_its_own_task_responds_with_an_error(anyio_backend: str) -> None:
     if anyio_backend == "trio":
         pytest.skip("trio cancels scopes, not tasks")
 

@@ -63,10 +63,11 @@ async def test_closing_ends_ten_thousand_requests() -> None:
         await let_run()
         right.connection.close()
         right.connection.close()
+        # A server has one counter for all clients. A request of another client keeps it busy.
         right.counter.add_request()
         assert not await right.counter.wait_until_idle(0)
         right.counter.remove_request()
-        # The shutdown does not wait for a disconnected client.
+        # The requests of the closed connection still end, but no shutdown waits for them.
         assert await right.counter.wait_until_idle(0)
         await let_run()
         assert (len(cancelled), right.output.sent) == (10_000, [])

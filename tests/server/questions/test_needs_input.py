@@ -92,7 +92,7 @@ async def test_a_nested_call_may_need_input_while_the_outer_one_waits(mode: str)
 
 
 @pytest.mark.parametrize(("mode", "action"), [("legacy", "decline"), (STATELESS, "cancel")])
-async def test_no_is_an_answer_to_a_handler_too(mode: str, action: str) -> None:
+async def test_a_handler_gets_the_refusal_of_the_user_as_an_answer(mode: str, action: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -140,11 +140,12 @@ async def test_a_needs_input_for_a_client_that_cannot_ask_is_an_error_with_the_c
         assert get_code(answer["result"]) == "missing_capability"
 
 
-async def test_unrequested_answers_settle_a_needs_input_once() -> None:
+async def test_an_answer_that_precedes_its_question_is_used_once() -> None:
     registry, observations = ToolRegistry(), []
     collecting(registry, observations)
     async with serve_client(registry) as client:
         call = client.start_call("collect")
+        # The first request already has an answer.
         assert list_names(await call.get_questions({"name": accept(name="Ada")})) == ["name"]
         await call.get_questions({"name": accept(name="Bob")})
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"

@@ -13,8 +13,8 @@ from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import Gate, entry, initialize, registry_of, serve_http, wait_for_event
 
 
-async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
-    """Each event of a stream: its name and its data."""
+async def read_events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
+    """Yield the name and the data of each event."""
     name = ""
     async for line in answer.aiter_lines():
         key, _, value = line.partition(": ")
@@ -25,19 +25,19 @@ async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def patient() -> Any:
-    """The limited timeout of httpx2."""
+def timeout() -> Any:
+    """Return a timeout for all phases of a request, including the wait for events."""
     return httpx2.Timeout(TIMEOUT)
 
 
-async def test_the_stream_begins_with_the_address_for_messages_and_carries_responses(patient: httpx2.Timeout) -> None:
+async def test_the_stream_begins_with_the_address_for_messages_and_carries_responses(timeout: httpx2.Timeout) -> None:
     async with (
         serve_http(registry_of(entry("there"))) as (base, _),
-        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
         assert stream.headers["content-type"].startswith("text/event-stream")
-        stream_events = events(stream)
+        stream_events = read_events(stream)
         name, address = await anext(stream_events)
         assert name == "endpoint"
         assert address.startswith("/messages?session_id=")
@@ -52,19 +52,19 @@ async def test_the_stream_begins_with_the_address_for_messages_and_carries_respo
     ("query", "expected"),
     [("", 400), ("?session_id=", 400), ("?session_id=me", 400), (f"?session_id={'0' * 32}", 404)],
 )
-async def test_a_post_without_a_session_is_rejected(query: str, expected: int, patient: httpx2.Timeout) -> None:
-    async with serve_http(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=patient) as http:
+async def test_a_post_without_a_session_is_rejected(query: str, expected: int, timeout: httpx2.Timeout) -> None:
+    async with serve_http(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=timeout) as http:
         assert (await http.post(f"/messages{query}", json=initialize(), headers=HTTP_HEADERS)).status_code == expected
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
-async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: httpx2.Timeout) -> None:
+async def test_a_malformed_message_is_rejected_and_the_stream_stays(timeout: httpx2.Timeout) -> None:
     async with (
         serve_http(registry_of(entry("there"))) as (base, app),
-        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
-        stream_events = events(stream)
+        stream_events = read_events(stream)
         _, address = await anext(stream_events)
         assert (await http.post(address, content=b"{", headers=HTTP_HEADERS)).status_code == 400
         assert (await http.post(address, json=initialize(), headers=HTTP_HEADERS)).status_code == 202
@@ -72,14 +72,14 @@ async def test_a_malformed_message_is_rejected_and_the_stream_stays(patient: htt
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
-async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancelled(patient: httpx2.Timeout) -> None:
+async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancelled(timeout: httpx2.Timeout) -> None:
     gate = Gate()
     async with (
         serve_http(registry_of(entry("wait", gate))) as (base, app),
-        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
     ):
         async with http.stream("GET", "/sse") as stream:
-            stream_events = events(stream)
+            stream_events = read_events(stream)
             _, address = await anext(stream_events)
             await http.post(address, json=initialize(), headers=HTTP_HEADERS)
             await anext(stream_events)
@@ -98,19 +98,19 @@ async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancel
 
 
 async def test_the_shutdown_waits_only_for_connected_clients(
-    patient: httpx2.Timeout,
+    timeout: httpx2.Timeout,
 ) -> None:
     gate = Gate()
     async with (
         serve_http(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
-        httpx2.AsyncClient(base_url=base, timeout=patient) as http,
+        httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
         async with http.stream("GET", "/sse") as leaving:
             await call_on(http, leaving, "stay")
             await wait_for_event(gate.begun)
             assert not await app.counter.wait_until_idle(0)
-        # The call continues in spite of that.
+        # The tool ignores its cancellation, but its client is gone.
         await wait_for_event(gate.cancelled)
         assert await app.counter.wait_until_idle(TIMEOUT)
         stream_events = await call_on(http, stream, "wait")
@@ -136,7 +136,7 @@ class StubbornGate:
 
 async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) -> AsyncIterator[tuple[str, str]]:
     """Initialize, call a tool, and return the further events of the stream."""
-    stream_events = events(stream)
+    stream_events = read_events(stream)
     _, address = await anext(stream_events)
     await http.post(address, json=initialize(), headers=HTTP_HEADERS)
     await anext(stream_events)
