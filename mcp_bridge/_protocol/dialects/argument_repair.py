@@ -122,7 +122,7 @@ class _ArgumentWalk:
         return value if is_equal else copy
 
     def _repair_text(self, place: _Place, text: str, depth: int) -> Any:
-        if "string" in place.types and place.accepts(text):
+        if place.may_be_text and place.accepts(text):
             return text
         self._left -= len(text) // 16
         value = _parse_json(text)
@@ -236,6 +236,11 @@ class _Place:
     def types(self) -> frozenset[str]:
         """The types of the fitting values."""
         return list_types({"allOf": [*self._direct_schemas]}, self._reader.schema)
+
+    @cached_property
+    def may_be_text(self) -> bool:
+        """Whether text can fit. A schema without a type accepts text, even if its keywords describe objects."""
+        return "string" in list_types({"allOf": [*self._direct_schemas]}, self._reader.schema, is_exact=True)
 
     @cached_property
     def unions(self) -> tuple[tuple[_Place, ...], ...]:

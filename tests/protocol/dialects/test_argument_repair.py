@@ -72,6 +72,11 @@ def test_a_string_is_parsed_where_the_schema_accepts_other_texts() -> None:
     assert repair({"ids": "all"}) == {"ids": "all"}
 
 
+def test_a_string_stays_where_a_schema_without_a_type_accepts_it() -> None:
+    schema = {"properties": {"options": {"properties": {"a": {}}}, "count": {"type": "integer"}}}
+    assert ArgumentRepair(schema).repair({"options": "{}", "count": "1"}) == {"options": "{}", "count": 1}
+
+
 def test_the_first_alternative_that_accepts_the_parsed_value_is_used() -> None:
     kinds = [
         {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind", "value"]},
