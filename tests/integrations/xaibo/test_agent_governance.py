@@ -198,7 +198,7 @@ async def test_an_allowed_tool_of_an_agent_runs_once_with_its_policies(tmp_path:
 async def test_an_agent_gets_the_tools_with_the_overrides_of_the_settings(tmp_path: Path, exchange: str) -> None:
     override = ToolOverride(description="Adds one.", fixed={"b": 1})
     selection = Selection(exclude=["mytools-wait"], overrides={"mytools-add": override})
-    governed = Governed(tmp_path, kind="Lists", exchange=exchange, selection=selection)
+    governed = Governed(tmp_path, class_name="Lists", exchange=exchange, selection=selection)
     async with connect(governed.bridge) as client:
         output = json.loads(await call_text(client, "helper", message="list"))
         assert output["mytools-add"] == ["Adds one.", ["a"]]
@@ -264,7 +264,7 @@ async def test_policies_match_the_published_name_of_a_tool(tmp_path: Path) -> No
 
 
 async def test_a_tool_is_rejected_outside_of_a_call(tmp_path: Path) -> None:
-    governed = Governed(tmp_path, kind="RunsLater")
+    governed = Governed(tmp_path, class_name="RunsLater")
     governed.decide("mytools-add", DENIED)
     async with connect(governed.bridge) as client:
         answer = await call_text(client, "helper", message=ADD)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE, STATELESS
-from mcp_bridge._server.completions import LONGEST
+from mcp_bridge._server.completions import MAX_LENGTH
 from mcp_bridge._server.responses import truncate_text
 from tests.kits.oracle.twin_servers import Outcome
 
@@ -202,7 +202,7 @@ def _is_used_state(outcome: Outcome) -> bool:
 def _has_long_value(outcome: Outcome) -> bool:
     argument = _params(outcome).get("argument")
     value = argument.get("value") if isinstance(argument, dict) else None
-    return _is_rejected(outcome, -32602) and isinstance(value, str) and len(value) > LONGEST
+    return _is_rejected(outcome, -32602) and isinstance(value, str) and len(value) > MAX_LENGTH
 
 
 def _has_other_error(outcome: Outcome) -> bool:
