@@ -471,8 +471,8 @@ async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path:
 
 
 def test_an_error_of_settings_has_a_place_a_problem_and_a_hint() -> None:
-    error = ConfigError("it is wrong", path="a.yaml", line=3, where="sources[0]", hint="Mend it")
-    assert str(error) == "a.yaml:3: sources[0]: it is wrong. Mend it"
+    error = ConfigError("it is wrong", path="a.yaml", line=3, where="sources[0]", hint="Correct it")
+    assert str(error) == "a.yaml:3: sources[0]: it is wrong. Correct it"
     assert str(ConfigError("it is wrong")) == "it is wrong"
 
 

@@ -20,7 +20,7 @@ from mcp_bridge._settings import Settings, load
 from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import stateless_request
-from tests.kits.http.http_process import command, refused, running
+from tests.kits.http.http_process import command, fail_to_start, running
 
 SETTINGS = """
 sources: [{{type: python, path: tools.py}}]
@@ -160,7 +160,7 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
 
 def test_a_server_with_named_tokens_may_listen_on_any_address_but_not_without_the_token(tmp_path: Path) -> None:
     write_settings(tmp_path, "ann: env:UNSET_TOKEN")
-    code, message = refused(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
+    code, message = fail_to_start(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
     assert code == 2
     assert "http.tokens.ann: cannot read the token of 'ann'" in message
 
@@ -205,6 +205,6 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
 )
 def test_jwt_settings_that_cannot_be_used_stop_the_start(tmp_path: Path, more: str, problem: str) -> None:
     (tmp_path / "jwt.yaml").write_text(JWT.format(more=more.replace("{}", "scopes: []")))
-    code, message = refused(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
+    code, message = fail_to_start(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
     assert code == 2
     assert problem in message

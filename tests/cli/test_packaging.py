@@ -26,7 +26,7 @@ WRONG = re.compile(
     r"|https?://\S+/(?:p|project|simple)/mcp[-_]bridge\b",
     re.IGNORECASE,
 )
-"""Ways to install `mcp-bridge`, which is somebody else's package."""
+"""Commands that would install `mcp-bridge`, a package of another project."""
 
 
 def pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:

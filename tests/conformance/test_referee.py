@@ -48,7 +48,7 @@ def test_a_scenario_that_checked_nothing_has_not_passed() -> None:
     assert nothing.problems == ["two: nothing was checked"]
 
 
-def test_a_required_scenario_is_told_apart_from_one_that_is_not() -> None:
+def test_required_and_optional_scenarios_are_distinguished() -> None:
     assert verdict(one=[PASSED], two=[PASSED]).beyond == {"more": ["more: did not run"]}
 
 

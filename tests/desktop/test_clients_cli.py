@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
@@ -175,7 +175,7 @@ def test_a_link_is_printed_and_nothing_written(user: ClientHome) -> None:
 
 def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
     # The path is too long for the system, even for a user who may read all folders.
-    user = person(tmp_path, CODEX_HOME="/" + "a" * 300)
+    user = make_home(tmp_path, CODEX_HOME="/" + "a" * 300)
     user.place("cursor", golden("cursor", "after", user))
     user.path("goose").parent.mkdir(parents=True)
     user.path("goose").parent.chmod(0)
@@ -195,7 +195,7 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     ],
 )
 def test_a_relative_home_is_rejected(home: str, words: list[str], tmp_path: Path) -> None:
-    user = person(tmp_path, HOME=home)
+    user = make_home(tmp_path, HOME=home)
     before = [*user.files()]
     result = user.run(*words, check=2)
     assert "HOME: not an absolute path" in result.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.doctoring import ERAS, ClientHome, somebody
+from tests.kits.clients.doctoring import ERAS, ClientHome, make_home
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -18,7 +18,7 @@ NEEDY = "instructions: ${SHELF_KEY}\nsources: [{type: python, path: tools.py}]\n
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
     """Return a user with a home and a project with tools."""
-    return somebody(tmp_path)
+    return make_home(tmp_path)
 
 
 def test_a_client_without_references_gets_no_advice_to_use_them(user: ClientHome) -> None:

@@ -12,7 +12,7 @@ from mcp_bridge._cli.doctor.preflight import find_python
 from mcp_bridge._desktop import servers
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._protocol.dialects.table import PROFILES
-from tests.kits.clients.doctoring import ERAS, TOOLS, ClientHome, script, somebody
+from tests.kits.clients.doctoring import ERAS, TOOLS, ClientHome, make_home, script
 
 # Each test starts several servers, one after the other.
 pytestmark = pytest.mark.timeout(400)
@@ -34,7 +34,7 @@ def deep(part: dict) -> None:
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
     """Return a user with a home and a project with tools."""
-    return somebody(tmp_path)
+    return make_home(tmp_path)
 
 
 def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(user: ClientHome) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, ClientHome, somebody
+from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, ClientHome, make_home
 
 # Each test starts several servers, one after the other.
 pytestmark = pytest.mark.timeout(400)
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
     """Return a user with a home and a project with tools."""
-    return somebody(tmp_path)
+    return make_home(tmp_path)
 
 
 def test_a_healthy_entry_passes_in_both_eras_and_its_start_is_timed(user: ClientHome) -> None:

@@ -11,14 +11,14 @@ import pytest
 
 from mcp_bridge._desktop.embedded_secrets import is_secret
 from mcp_bridge._settings import load
-from tests.kits.clients.clients_running import ClientHome, person
+from tests.kits.clients.clients_running import ClientHome, make_home
 
 FILES_SERVER: dict[str, Any] = {"command": "npx", "args": ["-y", "server-files", "/data"]}
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def place_servers(user: ClientHome, case: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:

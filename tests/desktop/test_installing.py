@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
 
-SECRET = "a-value-of-which-nobody-may-see-anything"
+SECRET = "a-value-that-no-output-may-contain"
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
 """A client of each format and form."""
 FOREIGN = "not-to-be-shown"
@@ -18,13 +18,13 @@ FOREIGN = "not-to-be-shown"
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 @pytest.fixture
 def user_with_secret(tmp_path: Path) -> ClientHome:
     """Return a user with settings that need a variable."""
-    machine = person(tmp_path, SHELF_KEY=SECRET)
+    machine = make_home(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
 
 FAKE = """
 import json, os, pathlib, sys
@@ -47,13 +47,13 @@ if mode == "drops":
 path.write_text(json.dumps(data, indent=2))
 """
 USE = "--use-client-command"
-SECRET = "a-value-of-which-nobody-may-see-anything"
+SECRET = "a-value-that-no-output-may-contain"
 CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    machine = person(tmp_path)
+    machine = make_home(tmp_path)
     machine.program("claude", FAKE)
     return machine
 
@@ -95,7 +95,7 @@ def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientH
 
 
 def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
-    user = person(tmp_path, SHELF_KEY=SECRET)
+    user = make_home(tmp_path, SHELF_KEY=SECRET)
     user.program("claude", FAKE)
     user.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
@@ -202,7 +202,7 @@ path.write_text(json.dumps(data))
 
 
 def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path) -> None:
-    user = person(tmp_path)
+    user = make_home(tmp_path)
     user.program("gemini", GEMINI)
     user.place("gemini-cli-project", golden("gemini-cli-project", "before", user))
     user.run("install", "gemini-cli", user.settings, "--scope", "project", USE)
@@ -220,7 +220,7 @@ def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path)
 
 
 def test_geminis_command_is_not_used_where_it_would_write_values_for_references(tmp_path: Path) -> None:
-    user = person(tmp_path)
+    user = make_home(tmp_path)
     user.program("gemini", GEMINI)
     path = user.place("gemini-cli", golden("gemini-cli", "before", user))
     result = user.run("install", "gemini-cli", user.settings, USE, check=2)
@@ -246,7 +246,7 @@ path.write_text(f"{text}\\n[mcp_servers.{words[2]}]\\ncommand = {json.dumps(word
 
 
 def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> None:
-    user = person(tmp_path, SHELF_KEY=SECRET)
+    user = make_home(tmp_path, SHELF_KEY=SECRET)
     user.program("codex", CODEX)
     user.run("install", "codex", user.settings, USE)
     assert called(user) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(user.settings)]
@@ -262,7 +262,7 @@ def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> 
 
 
 def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
-    user = person(tmp_path, FAKE_MODE="comments")
+    user = make_home(tmp_path, FAKE_MODE="comments")
     user.program("codex", CODEX)
     before = b'model = "x"  # mine\n'
     path = user.place("codex", before)
@@ -278,7 +278,7 @@ def test_a_command_that_only_changes_the_layout_is_reported(user: ClientHome) ->
 
 @pytest.mark.parametrize("client", ["cursor", "claude-code"])
 def test_a_client_without_a_command_is_reported(client: str, tmp_path: Path) -> None:
-    user = person(tmp_path)
+    user = make_home(tmp_path)
     result = user.run("install", client, user.settings, USE, check=2)
     assert "no command that adds servers" in result.stderr or "'claude' is not on the PATH" in result.stderr
     assert not user.path(client).exists()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import ClientHome, person
+from tests.kits.clients.clients_running import ClientHome, make_home
 
 CHECK = "--check"
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_a_server_that_cannot_start_or_has_no_tools_is_not_installed(tools: str,
         assert why in result.stderr
         assert "--no-check" in result.stderr
     assert not user.path("cursor").exists()
-    refused = user.json("install", "cursor", "tools.py", CHECK, check=1)
-    assert refused["action"] == "refused"
-    assert any(not item["ok"] for item in refused["checks"])
+    result = user.json("install", "cursor", "tools.py", CHECK, check=1)
+    assert result["action"] == "refused"
+    assert any(not item["ok"] for item in result["checks"])
     assert "installed:" in user.run("install", "cursor", "tools.py", "--no-check").stderr
 
 
@@ -61,7 +61,7 @@ def test_a_failing_source_beside_a_working_one_is_a_warning(user: ClientHome) ->
 
 @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "goose", "codex"])
 def test_a_server_that_works_is_installed(client: str, tmp_path: Path) -> None:
-    user = person(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
+    user = make_home(tmp_path, SHELF_KEY="a-key-that-is-long-enough-for-the-state-of-it")
     user.settings.write_text("name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources: [{type: python, path: tools.py}]\n")
     result = user.run("install", client, user.settings, CHECK)
     assert "installed: 'shelf'" in result.stderr

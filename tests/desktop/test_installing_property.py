@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kits.clients.clients_running import COMMAND, ClientHome, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home
 from tests.kits.fuzzing import examples
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
@@ -39,9 +39,9 @@ FORMS = st.sampled_from(
 
 
 @contextmanager
-def somebody() -> Iterator[ClientHome]:
+def temporary_home() -> Iterator[ClientHome]:
     with tempfile.TemporaryDirectory() as folder:
-        yield person(Path(folder))
+        yield make_home(Path(folder))
 
 
 @examples(30)
@@ -51,7 +51,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 ) -> None:
     data = other_data if servers is None else {**other_data, "mcpServers": servers}
     content = form(data).encode()
-    with somebody() as user:
+    with temporary_home() as user:
         path = user.place("claude-code", content)
         user.run("install", "claude-code", user.settings)
         now = json.loads(path.read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], other_data: dict[str, Any], form: Any, last: bool
 ) -> None:
-    with somebody() as user:
+    with temporary_home() as user:
         path = user.place("claude-code", json.dumps({"mcpServers": before}).encode())
         user.run("install", "claude-code", user.settings)
         ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._desktop.locations import detect_machine
 from mcp_bridge._desktop.servers import parse_servers
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import FILES, ClientHome, person
+from tests.kits.clients.clients_running import FILES, ClientHome, make_home
 
 URL = "http://127.0.0.1:8808/mcp"
 TOKEN = {"Authorization": "Bearer ${SHELF_TOKEN}"}
@@ -44,7 +44,7 @@ REMOTE: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def entries(user: ClientHome, client: str) -> dict[str, Any]:
@@ -55,11 +55,11 @@ def entries(user: ClientHome, client: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", REMOTE)
 def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(client: str, user: ClientHome) -> None:
-    user.environ["SHELF_TOKEN"] = "nobody-may-see-this-token"
+    user.environ["SHELF_TOKEN"] = "no-output-may-contain-this-token"
     result = user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
     assert "SHELF_TOKEN" in result.stderr
     assert entries(user, client) == {"shelf": REMOTE[client]}
-    assert "nobody-may-see" not in user.path(client).read_text() + result.stderr
+    assert "no-output-may-contain" not in user.path(client).read_text() + result.stderr
     assert (
         "already installed" in user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
     )

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._settings.documents import editor
-from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, make_home
 
 NAMES = ("one", "two", "three")
 EMPTY = {
@@ -25,7 +25,7 @@ EMPTY = {
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def elsewhere(user: ClientHome) -> ClientHome:

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, golden, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, golden, make_home
 
-SECRET = "a-value-of-which-nobody-may-see-anything"
+SECRET = "a-value-that-no-output-may-contain"
 FOREIGN = "not-to-be-shown"
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 @pytest.fixture
 def user_with_secret(tmp_path: Path) -> ClientHome:
     """Return a user with settings that need a variable."""
-    machine = person(tmp_path, SHELF_KEY=SECRET)
+    machine = make_home(tmp_path, SHELF_KEY=SECRET)
     machine.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import TOOLS, ClientHome, golden, person
+from tests.kits.clients.clients_running import TOOLS, ClientHome, golden, make_home
 
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def in_folder(user: ClientHome, name: str) -> ClientHome:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, ClientHome, person
+from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home
 
 OLD = "/old/bin/mcp-bridge"
 SECRETS = ("plain-secret", "424242", "sekr", "quoted", "block-one", "block-two", "comment-secret", "neighbours")
@@ -69,7 +69,7 @@ A = "a \\"quoted\\" one"
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    machine = person(tmp_path)
+    machine = make_home(tmp_path)
     (machine.project / "demo.py").write_text((machine.project / "tools.py").read_text())
     return machine
 

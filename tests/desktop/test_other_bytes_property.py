@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kits.clients.clients_running import person
+from tests.kits.clients.clients_running import make_home
 from tests.kits.clients.editing_texts import json_texts, toml_texts, yaml_texts
 from tests.kits.fuzzing import examples
 
@@ -38,7 +38,7 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
     client, text = case
     before = bom + text.encode()
     with tempfile.TemporaryDirectory() as folder:
-        user = person(Path(folder))
+        user = make_home(Path(folder))
         path = user.place(client, before)
         result = user.run("install", client, user.settings, check=None)
         after = path.read_bytes()

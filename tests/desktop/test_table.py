@@ -74,9 +74,9 @@ def test_an_entry_has_the_clients_shape_and_its_command_is_read_back(name: str) 
     client = CLIENTS[name]
     value = build_entry_value(client, ENTRY)
     assert value == SHAPES[name]
-    says = parse_entry_command(client, value)
-    assert says.argv == ("/opt/mcp-bridge", "serve", "/srv/shelf.yaml")
-    assert ("TOKEN" in says.env or "TOKEN" in says.names) == can_reference_variables(client)
+    command = parse_entry_command(client, value)
+    assert command.argv == ("/opt/mcp-bridge", "serve", "/srv/shelf.yaml")
+    assert ("TOKEN" in command.env or "TOKEN" in command.names) == can_reference_variables(client)
 
 
 def test_without_secrets_nothing_is_written_about_variables() -> None:
@@ -109,9 +109,9 @@ def test_every_client_has_next_steps() -> None:
 @pytest.mark.parametrize("value", [{}, {"command": 5}, {"command": "x", "args": "y", "env": []}, {"url": "https://x"}])
 @pytest.mark.parametrize("name", ["claude-code", "codex", "goose", "opencode", "continue"])
 def test_an_entry_in_another_form_has_no_invented_command(name: str, value: dict[str, Any]) -> None:
-    says = parse_entry_command(CLIENTS[name], value)
-    assert set(says.argv) <= {"x"}
-    assert not says.env
+    command = parse_entry_command(CLIENTS[name], value)
+    assert set(command.argv) <= {"x"}
+    assert not command.env
 
 
 @pytest.mark.parametrize("name", CLIENTS)

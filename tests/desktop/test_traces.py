@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import FILES, ClientHome, client_of, golden, person
+from tests.kits.clients.clients_running import FILES, ClientHome, client_of, golden, make_home
 
 PROJECT = [case for case in FILES if client_of(case)[1] == "project"]
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def all_paths(user: ClientHome) -> list[Path]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import ClientHome, person
+from tests.kits.clients.clients_running import ClientHome, make_home
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
-    return person(tmp_path)
+    return make_home(tmp_path)
 
 
 def records(user: ClientHome) -> list[Path]:
@@ -62,13 +62,13 @@ def test_a_record_of_another_scope_is_removed_with_that_scope(user: ClientHome) 
 
 
 @pytest.mark.parametrize(
-    ("client", "message", "not_said"),
+    ("client", "message", "absent_text"),
     [("cursor", "removed", "Switch it on"), ("claude-code", "Start a new session", "approval")],
 )
 def test_after_a_removal_only_the_remaining_steps_are_shown(
-    client: str, message: str, not_said: str, user: ClientHome
+    client: str, message: str, absent_text: str, user: ClientHome
 ) -> None:
-    assert not_said in user.run("install", client, user.settings).stderr
+    assert absent_text in user.run("install", client, user.settings).stderr
     result = user.run("uninstall", client)
     assert message in result.stderr
-    assert not_said not in result.stderr
+    assert absent_text not in result.stderr

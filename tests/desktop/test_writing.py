@@ -136,11 +136,11 @@ def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch
     path = _file(tmp_path, b"{}")
     old = load_file(path)
 
-    def refused(*arguments: object, **options: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     # The user root could write in every folder.
-    monkeypatch.setattr(config_file.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(config_file.tempfile, "mkstemp", fail)
     with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
         save_file(path, old, "{ }", backup=True)
     _unchanged(path)

@@ -90,7 +90,7 @@ def test_python_runs(snippet: Snippet, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("snippet", snippets("console"), ids=str)
-def test_commands_print_what_the_page_says(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
+def test_commands_print_the_output_on_the_page(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     for command, expected in sessions(snippet.body):
         process = subprocess.run(
             ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT

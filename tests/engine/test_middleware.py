@@ -120,10 +120,10 @@ async def test_middleware_runs_in_the_order_of_stages_and_then_as_listed() -> No
 
 
 async def test_a_stage_can_be_a_number() -> None:
-    async def refuse(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
+    async def deny(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         raise Denied("no")
 
-    assert (await dispatch(under([At(3, refuse)], entry_of(lambda data: 1)))).code == "denied"  # type: ignore[arg-type]
+    assert (await dispatch(under([At(3, deny)], entry_of(lambda data: 1)))).code == "denied"  # type: ignore[arg-type]
 
 
 async def test_invalid_arguments_reach_only_admission_and_observers() -> None:

@@ -144,7 +144,7 @@ async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> Non
     observations: list[float] = []
     last = anyio.Event()
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
         observations.append(progress)
         if progress == total:
             last.set()
@@ -152,7 +152,7 @@ async def test_progress_reaches_the_callers_callback_and_grows(mode: str) -> Non
     registry = ToolRegistry()
     registry.register(ToolEntry("work", "Works.", work, NOTHING))
     async with connect(registry, mode=mode) as client:
-        await client.call_tool("work", {}, progress_callback=hear)
+        await client.call_tool("work", {}, progress_callback=record_progress)
         with anyio.fail_after(TIMEOUT):
             await last.wait()
     assert observations == [10, 20, 30]

@@ -37,17 +37,17 @@ class Ear:
 
     def __init__(self) -> None:
         self.count = 0
-        self._heard = anyio.Event()
+        self._received = anyio.Event()
 
     async def __call__(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.count += 1
-            self._heard.set()
+            self._received.set()
 
     async def wait_for_notification(self) -> None:
         with anyio.fail_after(TIMEOUT):
-            await self._heard.wait()
-        self._heard = anyio.Event()
+            await self._received.wait()
+        self._received = anyio.Event()
 
 
 async def test_a_handshake_client_is_notified_of_added_and_removed_tools() -> None:
@@ -102,7 +102,7 @@ async def test_a_change_from_another_thread_is_notified(stateless: bool) -> None
             await client.subscribe_to_tools()
         await to_thread.run_sync(registry.register, entry("by_a_worker"))
         await client.receive_message(CHANGED)
-        thread = threading.Thread(target=registry.register, args=(entry("by_a_stranger"),))
+        thread = threading.Thread(target=registry.register, args=(entry("from_a_thread"),))
         thread.start()
         await client.receive_message(CHANGED)
         thread.join(TIMEOUT)

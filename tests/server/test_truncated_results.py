@@ -102,7 +102,7 @@ async def test_large_content_other_than_text_is_left_out_and_reported() -> None:
         assert "1 parts other than text were left out" in result.content[2].text
 
 
-async def test_more_texts_than_anybody_reads_are_joined() -> None:
+async def test_a_long_list_of_texts_is_joined() -> None:
     bridge = bridge_of([Text("")] * 5000)
     bridge.identity = bridge.identity._replace(result=10_000)
     async with connect(bridge) as client:

@@ -98,7 +98,7 @@ async def test_notifications_are_not_answered(connected: Connected) -> None:
 
 @proves("base/result-type", "base/server-info")
 @STATELESS_ONLY
-async def test_every_stateless_result_says_that_it_is_complete_and_whose_it_is(connected: Connected) -> None:
+async def test_every_stateless_result_is_complete_and_names_its_server(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for result in [result async for result in everything(raw)]:
             assert result["resultType"] == "complete"
@@ -146,7 +146,7 @@ def meta_keys(value: Any) -> Iterator[str]:
 
 @proves("base/required-meta")
 @over("memory", "http", stateless=True)
-async def test_a_stateless_request_without_a_required_field_is_refused(connected: Connected) -> None:
+async def test_a_stateless_request_without_a_required_field_is_rejected(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         # After this request the era is fixed.
         await raw.get_result("tools/list")
@@ -168,7 +168,7 @@ async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -
 
 @proves("base/missing-capability", "questions/only-declared")
 @over("memory", "http", stateless=True)
-async def test_what_needs_a_capability_that_is_not_declared_is_refused(connected: Connected) -> None:
+async def test_what_needs_a_capability_that_is_not_declared_is_rejected(connected: Connected) -> None:
     needs = {"ask_name": "elicitation", "needs_name": "elicitation", "ask_model": "sampling", "ask_roots": "roots"}
     async with connected.raw_client() as raw:
         for tool, required in needs.items():

@@ -53,7 +53,7 @@ async def test_the_version_header_and_the_body_agree(connected: Connected) -> No
 
 @proves("http/unsupported-version")
 @STATELESS_HTTP
-async def test_a_version_that_is_not_supported_is_refused(connected: Connected) -> None:
+async def test_a_version_that_is_not_supported_is_rejected(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         new = {f"{META_PREFIX}protocolVersion": "2099-01-01"}
         assert await answered(raw, "tools/list", {}, meta=new) == (400, -32022)
@@ -189,6 +189,6 @@ def key(place: Annotated[str, Header("Api-Key")]) -> None: ...
 
 @proves("tools/header-annotation", "tools/header-secrets")
 @pytest.mark.parametrize("function", [spaced, empty, broken, real, several, twice, secret, key])
-def test_what_must_not_be_a_header_is_refused_where_it_is_written(function: Any) -> None:
+def test_what_must_not_be_a_header_is_rejected_where_it_is_written(function: Any) -> None:
     with pytest.raises(TypeError):
         tool(function)

@@ -41,7 +41,7 @@ async def test_one_endpoint_answers_each_request_with_json_or_a_stream(connected
 
 @proves("http/origin")
 @over("http", "sse")
-async def test_a_strange_origin_is_refused_everywhere(connected: Connected) -> None:
+async def test_a_strange_origin_is_rejected_everywhere(connected: Connected) -> None:
     async with connected.raw_client() as raw, httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
         request = raw.make_request("tools/list")
         for method, path in (
@@ -73,15 +73,15 @@ def test_it_listens_on_loopback_and_elsewhere_only_with_a_token(tmp_path: Path) 
         process.terminate()
         process.stderr.read()
     assert "http://127.0.0.1:" in announced
-    refused = subprocess.run([*command, "0.0.0.0:0"], capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert refused.returncode == 2
-    assert "token" in refused.stderr
+    process = subprocess.run([*command, "0.0.0.0:0"], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert process.returncode == 2
+    assert "token" in process.stderr
 
 
 @proves("http/authentication", "tools/access-control")
 @over("http", "sse")
 @pytest.mark.parametrize("http", [{"token": "secret"}], ids=["token"])
-async def test_with_a_token_nobody_else_is_let_in(connected: Connected) -> None:
+async def test_requests_without_the_token_are_rejected(connected: Connected) -> None:
     async with httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
         for header in ("", "Bearer guess", "Basic secret", "Bearer", "bearer secrets"):
             for method, path in (
@@ -106,7 +106,7 @@ async def test_a_notification_is_accepted_without_a_word(connected: Connected) -
 
 @proves("http/notification-refused")
 @HTTP
-async def test_a_notification_that_is_none_is_refused(connected: Connected) -> None:
+async def test_a_notification_that_is_none_is_rejected(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for message in ({"jsonrpc": "1.0", "method": "notifications/cancelled"}, {"jsonrpc": "2.0"}, "text", 7, None):
             answer = await raw.http.post(raw.url, json=message, headers={**raw.make_headers({}), **versioned(raw)})
@@ -116,7 +116,7 @@ async def test_a_notification_that_is_none_is_refused(connected: Connected) -> N
 
 @proves("http/one-message")
 @HTTP
-async def test_a_batch_is_refused(connected: Connected) -> None:
+async def test_a_batch_is_rejected(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for batch in (
             [],

@@ -76,7 +76,7 @@ async def test_an_invalid_cursor_is_an_invalid_parameter(connected: Connected) -
 
 @proves("utilities/cache-hints")
 @STATELESS_ONLY
-async def test_what_may_be_cached_says_for_how_long_and_by_whom(connected: Connected) -> None:
+async def test_cacheable_results_declare_their_ttl_and_scope(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         read = ("resources/read", {"uri": "test://text"})
         for method, params in (("server/discover", {}), *((method, {}) for method in LISTS), read):
@@ -119,7 +119,7 @@ async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> Non
 
 @proves("tools/list-changed", "resources/list-changed", "prompts/list-changed")
 @EVERY_TRANSPORT
-async def test_clients_are_told_when_a_list_changes(connected: Connected) -> None:
+async def test_clients_are_notified_when_a_list_changes(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         if connected.stateless:
             await raw.send_request("subscriptions/listen", {"notifications": dict.fromkeys(KINDS.values(), True)})
@@ -136,11 +136,11 @@ async def test_clients_are_told_when_a_list_changes(connected: Connected) -> Non
 async def test_the_official_client_hears_of_changes(connected: Connected) -> None:
     notice = anyio.Event()
 
-    async def hear(message: Any) -> None:
+    async def record_message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             notice.set()
 
-    async with connected.client(message_handler=hear, cache=None) as client:
+    async with connected.client(message_handler=record_message, cache=None) as client:
         if connected.stateless:
             async with client.listen(tools_list_changed=True) as changes:
                 await client.call_tool("add", {"kind": "tools", "name": "newcomer"})

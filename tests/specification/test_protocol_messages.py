@@ -36,7 +36,7 @@ async def opted_in(raw: RawClient, level: str) -> Json:
 
 @proves("utilities/progress-token", "utilities/progress-increases")
 @over("memory", "http")
-async def test_progress_is_told_under_the_requests_token_and_grows(connected: Connected) -> None:
+async def test_progress_grows_and_carries_the_token_of_the_request(connected: Connected) -> None:
     values = {"values": [1, 1, 0.5, 2, 3.5]}
     async with connected.raw_client() as raw:
         for token in ("a text", 7, 0):
@@ -146,7 +146,7 @@ async def test_a_flood_of_messages_is_limited(connected: Connected) -> None:
 
 @proves("utilities/cancel", "utilities/cancel-silent", "utilities/server-cancels-nothing")
 @over(*TRANSPORTS, both_loops=True)
-async def test_a_request_that_is_given_up_is_stopped_and_says_no_more(connected: Connected) -> None:
+async def test_a_cancelled_request_stops_and_sends_no_more_messages(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         given_up = await raw.send_call("hold", {"name": "1"}, meta={"progressToken": "1"})
         running_call = await raw.send_call("hold", {"name": "2"})
@@ -211,12 +211,12 @@ async def test_a_client_that_loses_its_stream_after_a_handshake_does_not_cancel(
 async def test_the_official_client_cancels_progress_callbacks_and_all(connected: Connected) -> None:
     seen: list[float] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
         seen.append(progress)
 
     async with connected.client(cache=None) as client:
         await client.list_tools()
-        await client.call_tool("steps", {"values": [1, 2, 3]}, progress_callback=hear)
+        await client.call_tool("steps", {"values": [1, 2, 3]}, progress_callback=record_progress)
         assert seen == [1, 2, 3]
         async with open_task_group() as tasks:
             tasks.start_soon(client.call_tool, "hold", {"name": "1"})

@@ -229,7 +229,7 @@ async def test_the_official_client_answers_every_kind_of_question(connected: Con
         assert page.contents[0].text == "The page of Ann"  # type: ignore[union-attr]
 
 
-async def test_a_client_that_cannot_be_asked_is_told_so(connected: Connected) -> None:
+async def test_a_client_without_elicitation_receives_an_error(connected: Connected) -> None:
     async with connected.client() as client:
         if connected.stateless:
             with pytest.raises(MCPError) as caught:

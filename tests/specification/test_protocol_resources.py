@@ -57,7 +57,7 @@ async def test_contents_are_text_or_base64_at_their_uri(connected: Connected) ->
 
 
 @proves("resources/templates")
-async def test_what_a_template_stands_for_is_read(connected: Connected) -> None:
+async def test_a_resource_of_a_template_is_read(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         (note,) = await read(raw, "test://people/ann%20b/notes/7")
         assert note["text"] == "note 7 of ann b"
@@ -105,7 +105,7 @@ async def test_a_read_that_fails_inside_is_an_internal_error(connected: Connecte
 
 @proves("resources/subscribe")
 @HANDSHAKE_ONLY
-async def test_a_subscriber_is_told_of_updates_until_it_unsubscribes(connected: Connected) -> None:
+async def test_a_subscriber_is_notified_of_updates_until_it_unsubscribes(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         await raw.get_result("resources/subscribe", {"uri": "test://watched"})
         await raw.call("touch", {"uri": "test://text"})
@@ -123,7 +123,7 @@ async def test_a_subscriber_is_told_of_updates_until_it_unsubscribes(connected: 
 
 @proves("resources/updates")
 @STATELESS_ONLY
-async def test_a_listener_is_told_of_updates_of_what_it_listens_for(connected: Connected) -> None:
+async def test_a_listener_is_notified_of_updates_of_its_resources(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         await raw.send_request("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["test://watched"]}})
         await raw.receive_message("notifications/subscriptions/acknowledged")

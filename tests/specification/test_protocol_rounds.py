@@ -17,13 +17,13 @@ from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
 from tests.specification.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
 
-REFUSED = "Invalid or expired requestState"
+REJECTION = "Invalid or expired requestState"
 KINDS = {"elicitation/create", "sampling/createMessage", "roots/list"}
 
 
-def refused(answer: Json) -> bool:
+def is_rejected(answer: Json) -> bool:
     """Whether a state was rejected with the right error."""
-    return answer.get("error", {}).get("code") == -32602 and REFUSED in answer["error"]["message"]
+    return answer.get("error", {}).get("code") == -32602 and REJECTION in answer["error"]["message"]
 
 
 @proves("questions/where", "questions/something-to-go-on", "questions/known-kinds")
@@ -91,7 +91,7 @@ async def test_questions_come_one_after_the_other(connected: Connected) -> None:
 
 @proves("questions/state-verified")
 @STATELESS_ONLY
-async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -> None:
+async def test_a_state_that_was_tampered_with_is_rejected(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
             questions = await raw.call(tool)
@@ -103,37 +103,37 @@ async def test_a_state_that_was_tampered_with_is_refused(connected: Connected) -
             ).decode()
             for wrong in (flipped, state[:-8], state + "AAAA", made_up, "{}", ""):
                 back = again({"requestState": wrong}, tool, {"name": named("Eve")})
-                assert refused(await raw.request("tools/call", back)), wrong
+                assert is_rejected(await raw.request("tools/call", back)), wrong
             result = await raw.get_result("tools/call", again(questions, tool, {"name": named("Ann")}))
             assert "Ann" in result["content"][0]["text"]
 
 
 @proves("questions/state-verified")
 @STATELESS_ONLY
-async def test_a_made_up_state_is_refused_also_where_nothing_asks(connected: Connected) -> None:
+async def test_a_made_up_state_is_rejected_also_where_nothing_asks(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for method, params in (
             ("tools/call", {"name": "echo", "arguments": {"text": "hi"}}),
             ("prompts/get", {"name": "greeting"}),
             ("resources/read", {"uri": "test://text"}),
         ):
-            assert refused(await raw.request(method, {**params, "requestState": "made up"})), method
+            assert is_rejected(await raw.request(method, {**params, "requestState": "made up"})), method
 
 
 @proves("questions/state-request")
 @STATELESS_ONLY
-async def test_a_state_is_refused_with_another_request(connected: Connected) -> None:
+async def test_a_state_is_rejected_with_another_request(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.call("ask_name", {"greeting": "Hi"})
         answers = {"name": named("Eve")}
         for tool, arguments in (("ask_twice", {}), ("ask_name", {"greeting": "Bye"}), ("ask_name", {})):
-            assert refused(await raw.request("tools/call", again(questions, tool, answers, arguments))), (
+            assert is_rejected(await raw.request("tools/call", again(questions, tool, answers, arguments))), (
                 tool,
                 arguments,
             )
         state = {"requestState": questions["requestState"], "inputResponses": answers}
-        assert refused(await raw.request("prompts/get", {"name": "asking_prompt", **state}))
-        assert refused(await raw.request("resources/read", {"uri": "test://asking", **state}))
+        assert is_rejected(await raw.request("prompts/get", {"name": "asking_prompt", **state}))
+        assert is_rejected(await raw.request("resources/read", {"uri": "test://asking", **state}))
         result = await raw.get_result(
             "tools/call", again(questions, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"})
         )
@@ -142,12 +142,12 @@ async def test_a_state_is_refused_with_another_request(connected: Connected) -> 
 
 @proves("questions/state-once")
 @STATELESS_ONLY
-async def test_a_state_is_refused_the_second_time(connected: Connected) -> None:
+async def test_a_state_is_rejected_the_second_time(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
             back = again(await raw.call(tool), tool, {"name": named("Ann")})
             assert "Ann" in (await raw.get_result("tools/call", back))["content"][0]["text"]
-            assert refused(await raw.request("tools/call", back))
+            assert is_rejected(await raw.request("tools/call", back))
 
 
 @proves("questions/state-once")
@@ -156,7 +156,7 @@ async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         first = await raw.call("ask_twice")
         second = await raw.get_result("tools/call", again(first, "ask_twice", {"first": named("Ann")}))
-        assert refused(await raw.request("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
+        assert is_rejected(await raw.request("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
         result = await raw.get_result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
         assert result["content"][0]["text"] == "Ann and Bob"
 
@@ -171,13 +171,13 @@ async def test_a_request_state_is_rejected_after_its_ttl(connected: Connected) -
             # This waits for the expiry, not for an order of events.
             await anyio.sleep(0.1)
             answer = await raw.request("tools/call", again(questions, tool, {"name": named("Ann")}))
-            assert refused(answer), answer
+            assert is_rejected(answer), answer
 
 
 @proves("questions/no-retry")
 @STATELESS_ONLY
 @pytest.mark.parametrize("options", [{"state": {"suspended": 2}}])
-async def test_questions_that_nobody_comes_back_to_hold_nothing_up(connected: Connected) -> None:
+async def test_unanswered_questions_block_no_other_call(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for _ in range(4):
             await raw.request("tools/call", {"name": "ask_name", "arguments": {}})
@@ -252,7 +252,7 @@ class SignedIn:
 
 @proves("questions/state-principal")
 @over("http", stateless=True)
-async def test_a_state_is_refused_from_anybody_else(connected: Connected) -> None:
+async def test_a_state_is_rejected_from_any_other_principal(connected: Connected) -> None:
     assert connected.host is not None
     connected.host.app = SignedIn(connected.host.app)
     async with connected.raw_client(elicitation={}) as ann, connected.raw_client(elicitation={}) as eve:
@@ -260,8 +260,8 @@ async def test_a_state_is_refused_from_anybody_else(connected: Connected) -> Non
         for tool in ("ask_name", "needs_name"):
             questions = await ann.call(tool)
             back = again(questions, tool, {"name": named("Ann")})
-            assert refused(await eve.request("tools/call", back))
+            assert is_rejected(await eve.request("tools/call", back))
             del eve.headers["X-Name"]
-            assert refused(await eve.request("tools/call", back))
+            assert is_rejected(await eve.request("tools/call", back))
             eve.headers["X-Name"] = "eve"
             assert "Ann" in (await ann.get_result("tools/call", back))["content"][0]["text"]

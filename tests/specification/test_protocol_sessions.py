@@ -129,15 +129,15 @@ async def test_a_stream_can_be_resumed_from_its_very_start(connected: Connected)
 @proves("http/resumption")
 @HANDSHAKE_HTTP
 @pytest.mark.parametrize("made_up", [True, False], ids=["made up", "of another session"])
-async def test_nobody_gets_the_messages_of_another_stream(connected: Connected, made_up: bool) -> None:
-    async with connected.raw_client() as raw, connected.raw_client() as stranger:
+async def test_no_client_gets_the_messages_of_another_stream(connected: Connected, made_up: bool) -> None:
+    async with connected.raw_client() as raw, connected.raw_client() as other_client:
         number = await raw.send_call("steps", {"values": [1]}, meta={"progressToken": "secret"})
         await raw.receive_response(number)
         event_id = "made-up" if made_up else str(raw.responses[number].events[0].id)
-        resumed = await stranger.open_stream("again", last_event_id=event_id)
-        await stranger.call("echo", {"text": "hi"})
+        resumed = await other_client.open_stream("again", last_event_id=event_id)
+        await other_client.call("echo", {"text": "hi"})
         assert [event.data for event in resumed.events if event.data] == []
-        assert stranger.list_notifications() == []
+        assert other_client.list_notifications() == []
 
 
 async def ended(reply: HttpResponse) -> None:

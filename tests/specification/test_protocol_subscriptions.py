@@ -27,7 +27,7 @@ def id_of(message: Json) -> Any:
     return message.get("params", message.get("result", {})).get("_meta", {}).get(ID)
 
 
-def heard_on(raw: RawClient, number: Any) -> list[Json]:
+def list_messages_of(raw: RawClient, number: Any) -> list[Json]:
     """Return the messages of a subscription."""
     return [message for message in raw.received if id_of(message) == number]
 
@@ -51,7 +51,7 @@ async def test_a_listener_gets_what_it_requested_under_its_id_and_nothing_else(c
             await add(raw, list_name, "newcomer")
         await raw.call("touch", {"uri": "test://watched"})
         await raw.receive_message(TOOLS)
-        assert methods(heard_on(raw, number)) == [ACKNOWLEDGED, TOOLS]
+        assert methods(list_messages_of(raw, number)) == [ACKNOWLEDGED, TOOLS]
         assert len(raw.list_notifications()) == 2
 
 
@@ -63,12 +63,12 @@ async def test_the_acknowledgment_is_first_also_when_something_changes_at_once(c
         for name in ("a1", "a2", "a3"):
             await add(raw, "tools", name)
         await raw.receive(lambda message: message.get("method") == ACKNOWLEDGED)
-        assert methods(heard_on(raw, number))[0] == ACKNOWLEDGED
+        assert methods(list_messages_of(raw, number))[0] == ACKNOWLEDGED
 
 
 @proves("subscriptions/honored-subset")
 @STATELESS_ONLY
-async def test_the_acknowledgment_says_what_is_honored(connected: Connected) -> None:
+async def test_the_acknowledgment_lists_the_honored_notifications(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         notifications = {"promptsListChanged": True, "resourceSubscriptions": ["test://watched"], "weather": True}
         await raw.send_request("subscriptions/listen", {"notifications": notifications})
@@ -78,7 +78,7 @@ async def test_the_acknowledgment_says_what_is_honored(connected: Connected) -> 
 
 @proves("subscriptions/several", "subscriptions/client-cancels")
 @over("memory", "http", stateless=True)
-async def test_several_subscriptions_are_told_apart_and_end_one_by_one(connected: Connected) -> None:
+async def test_subscriptions_are_distinguished_and_end_one_by_one(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         first, second = await listen(raw, toolsListChanged=True), await listen(raw, toolsListChanged=True)
         await add(raw, "tools", "one")
@@ -93,7 +93,7 @@ async def test_several_subscriptions_are_told_apart_and_end_one_by_one(connected
             await raw.receive(
                 lambda message, number=number: message.get("method") == TOOLS and id_of(message) == number
             )
-        assert methods(heard_on(raw, first)) == [ACKNOWLEDGED, TOOLS]
+        assert methods(list_messages_of(raw, first)) == [ACKNOWLEDGED, TOOLS]
         assert [each for each in raw.received if each.get("id") == first] == []
 
 

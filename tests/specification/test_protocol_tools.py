@@ -159,11 +159,11 @@ async def test_an_unknown_tool_is_a_protocol_error(connected: Connected) -> None
 
 
 @proves("tools/execution-errors")
-async def test_what_goes_wrong_in_a_tool_is_a_result_that_says_so(connected: Connected) -> None:
+async def test_a_failure_of_a_tool_is_an_error_result(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        refused = await raw.call("refuse", {"reason": "Too late. Try tomorrow."})
-        assert refused["isError"] is True
-        assert refused["content"][0]["text"] == "Too late. Try tomorrow."
+        failure = await raw.call("refuse", {"reason": "Too late. Try tomorrow."})
+        assert failure["isError"] is True
+        assert failure["content"][0]["text"] == "Too late. Try tomorrow."
         crashed = await raw.call("crash")
         assert crashed["isError"] is True
         assert SECRET not in json.dumps(crashed)
@@ -198,7 +198,7 @@ async def test_whatever_a_tool_answers_is_valid_json_and_valid_content(connected
 @proves("tools/access-control")
 @over("http")
 @pytest.mark.parametrize("http", [{"token": "secret"}])
-async def test_whoever_has_no_token_calls_nothing(connected: Connected) -> None:
+async def test_a_client_without_a_token_calls_no_tool(connected: Connected) -> None:
     async with connected.raw_client(initialize=False) as raw:
         for headers in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "Basic secret"}):
             request = raw.make_request("tools/call", {"name": "count", "arguments": {"name": "x", "limit": 1}})

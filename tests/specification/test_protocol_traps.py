@@ -88,7 +88,7 @@ async def test_a_call_over_http_does_not_list_the_tools(connected: Connected, mo
 
 
 @over("http", "sse", stateless=False)
-async def test_a_handshake_over_http_says_that_lists_change(connected: Connected) -> None:
+async def test_a_handshake_over_http_declares_list_changes(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         capabilities = raw.initialize_result["capabilities"]
         assert all(capabilities[list_name]["listChanged"] is True for list_name in ("tools", "resources", "prompts"))
@@ -142,7 +142,7 @@ def test_the_sdk_is_not_imported_before_something_is_served() -> None:
 
 
 @over("memory", "http", stateless=True)
-async def test_clients_of_both_eras_are_told_of_the_same_capabilities(connected: Connected) -> None:
+async def test_clients_of_both_eras_receive_the_same_capabilities(connected: Connected) -> None:
     async with connected.raw_client() as new, connected.other_era().raw_client() as old:
         discovered = (await new.get_result("server/discover"))["capabilities"]
         welcomed = old.initialize_result["capabilities"]

@@ -34,7 +34,7 @@ PROMISES: dict[str, tuple[str, Json]] = {
 @proves("versions/discover")
 @STATELESS_ONLY
 @pytest.mark.parametrize("options", [{"instructions": "Be kind.", "title": "Tests"}])
-async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Connected) -> None:
+async def test_discover_returns_versions_capabilities_and_server_info(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         discovery = await raw.get_result("server/discover")
         assert STATELESS in discovery["supportedVersions"]
@@ -46,7 +46,7 @@ async def test_discover_tells_versions_capabilities_and_who_it_is(connected: Con
 
 @proves("versions/unsupported-version")
 @STATELESS_ONLY
-async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(connected: Connected) -> None:
+async def test_a_version_that_is_not_supported_is_rejected_with_those_that_are(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         # After this request the era of the connection is fixed.
         await raw.get_result("tools/list")
@@ -60,7 +60,7 @@ async def test_a_version_that_is_not_supported_is_refused_with_those_that_are(co
 
 @proves("versions/unsupported-version")
 @over(*TRANSPORTS, stateless=True)
-async def test_it_is_refused_as_the_first_request_too(connected: Connected) -> None:
+async def test_it_is_rejected_as_the_first_request_too(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         error = await raw.get_error("server/discover", meta={f"{META_PREFIX}protocolVersion": "2099-01-01"})
         assert error["code"] == -32022

@@ -35,7 +35,7 @@ async def test_a_value_exists_until_it_expires(store: RedisStore) -> None:
     await store.set("short", b"1", 0.05)
     assert await store.get("long") == b"\x00\xff"
     with anyio.fail_after(60):
-        while await store.get("short") is not None:  # noqa: ASYNC110 - Redis tells nobody
+        while await store.get("short") is not None:  # noqa: ASYNC110 - Redis sends no notification
             await anyio.sleep(0.01)
     assert await store.get("long") == b"\x00\xff"
 

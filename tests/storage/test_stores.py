@@ -16,7 +16,7 @@ from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge._storage.stores.memory import ENTRY, MemoryStore
 
 KIB = 1024
-STRANGERS = """
+FOREIGN_STORES = """
 from mcp_bridge._storage.stores.memory import MemoryStore
 
 class Mine(MemoryStore):
@@ -26,7 +26,7 @@ def made():
     return Mine()
 
 def broken():
-    raise OSError("nobody answers")
+    raise OSError("no server answers")
 
 nothing = object
 number = 5
@@ -185,7 +185,7 @@ class Failing:
         self.asked.append(what)
         if self.hangs:
             await anyio.sleep_forever()
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no server answers")
 
     async def get(self, key: str) -> bytes | None:
         await self._fail("get")
@@ -231,10 +231,10 @@ async def test_a_store_that_works_is_as_it_was() -> None:
 @pytest.fixture
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the name of a module with third-party stores."""
-    (tmp_path / "strangers_stores.py").write_text(STRANGERS)
+    (tmp_path / "foreign_stores.py").write_text(FOREIGN_STORES)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "strangers_stores", raising=False)
-    return "strangers_stores"
+    monkeypatch.delitem(sys.modules, "foreign_stores", raising=False)
+    return "foreign_stores"
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -256,7 +256,7 @@ def test_a_third_party_store_is_made_by_a_class_or_a_function(third_party: str, 
         ("memry", "unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST"),
         ("no_such_module:Store", "No module named 'no_such_module'"),
         ("{}:Missing", "has no 'Missing'"),
-        ("{}:broken", "cannot be made: nobody answers"),
+        ("{}:broken", "cannot be made: no server answers"),
         ("{}:nothing", "returns object, which is not a store. A store has the methods get, set, add and delete"),
         ("{}:number", "cannot be made: 'int' object is not callable"),
     ],

@@ -194,7 +194,7 @@ async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path:
     last = anyio.Event()
     diary = tmp_path / "diary"
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
         progress_values.append(progress)
         if progress == total:
             last.set()
@@ -209,7 +209,7 @@ async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path:
             assert (answer.is_error, answer.content[0].text) == (False, "3")  # type: ignore[union-attr]
             with pytest.raises(MCPError, match="Unknown tool"):
                 await client.call_tool("nothing", {})
-            await client.call_tool("steps", {"count": 4}, progress_callback=hear)
+            await client.call_tool("steps", {"count": 4}, progress_callback=record_progress)
             await last.wait()
             assert progress_values == [1, 2, 3, 4]
             async with anyio.create_task_group() as tasks:

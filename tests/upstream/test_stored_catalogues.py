@@ -39,7 +39,7 @@ if mode == "crash":
     sys.exit(3)
 sys.exit(subprocess.call(sys.argv[2:]))
 """
-"""A server that starts once a file exists, or crashes if the file says so."""
+"""A server that starts once a file exists, or crashes if the file demands it."""
 
 
 class SwitchedGateway(ScriptedGateway):

@@ -74,9 +74,9 @@ class Fuzzed:
         if self.sent == WARM:
             self.calm = self.server.rss
 
-    def said(self, body: bytes) -> int | str:
+    def send_one(self, body: bytes) -> int | str:
         """Return the outcome of one message: the code of an error, `result`, `failed`, or `silence`."""
-        line = body.replace(ID.encode(), f"said{self.sent}".encode())
+        line = body.replace(ID.encode(), f"sent{self.sent}".encode())
         if isinstance(self.server, HttpServerProcess):
             got = self.server.post(line, _headers(self.server, line))
             answers = [parse_response(got)] if got.content else []
@@ -85,13 +85,13 @@ class Fuzzed:
             received_before = len(self.server.received)
             self.server.write(line + b"\n")
             data = _read(line) or _read_repaired(line)
-            if isinstance(data, dict) and data.get("id") == f"said{self.sent}" and "method" in data:
+            if isinstance(data, dict) and data.get("id") == f"sent{self.sent}" and "method" in data:
                 self.server.expect_response(data["id"]).result(TIMEOUT)
             self.good()
             answers = [
                 item
                 for item in self.server.received[received_before:]
-                if item.get("id") in (f"said{self.sent}", 1, None)
+                if item.get("id") in (f"sent{self.sent}", 1, None)
             ]
         if not answers:
             return "silence"
@@ -147,7 +147,7 @@ def _read(line: bytes) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> Json:
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return result
 
 
@@ -243,7 +243,7 @@ def test_every_valid_message_gets_a_response(fuzzed: Fuzzed) -> None:
 
 
 def replayed(finding: Json, way: Way) -> bytes:
-    """Return the bytes of a finding. META stands for the metadata of the era."""
+    """Return the bytes of a finding. META is replaced by the metadata of the era."""
     if "hex" in finding:
         return bytes.fromhex(finding["hex"])
     text = built(finding["text"])
@@ -263,7 +263,7 @@ FINDINGS = corpus("message")
 def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, finding: Json) -> None:
     body = replayed(finding, fuzzed.server.way)
     fuzzed.send([body])
-    assert fuzzed.said(body) == finding["expect"], finding["name"]
+    assert fuzzed.send_one(body) == finding["expect"], finding["name"]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

@@ -76,7 +76,7 @@ def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str
 def iter_parameters(era: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the path of every parameter in the schemas, and of one more in each object.
 
-    Those in `_meta` are the same for all methods, so one method stands for all.
+    Those in `_meta` are the same for all methods, so one method represents all.
     """
     schemas = json.loads((SCHEMAS / f"{era}.json").read_text())
     for method, schema in schemas["params"].items():

@@ -37,7 +37,7 @@ from tests.kits.survival.survival_kit import BOTH, ONE, on_one_way
 HANDSHAKE = Way("stdio", stateless=False)
 HANDSHAKE_HTTP = Way("http", stateless=False)
 STATELESS_HTTP = Way("http", stateless=True)
-PERSON = ClientProfile(capabilities={"elicitation": {"form": {}}})
+ASKED_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
 
 
 def ends(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
@@ -206,7 +206,7 @@ def test_the_server_does_not_wait_for_a_disconnected_client_of_legacy_sse(tmp_pa
 
 
 def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path: Path) -> None:
-    with serving(HANDSHAKE_HTTP, tmp_path, profile=PERSON) as server:
+    with serving(HANDSHAKE_HTTP, tmp_path, profile=ASKED_CLIENT) as server:
         stream, question = asked(server)
         server.signal(SIGTERM)
         drains(server)
@@ -221,9 +221,9 @@ def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path
 def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_is_open(
     how: str, tmp_path: Path
 ) -> None:
-    with serving(HANDSHAKE, tmp_path, profile=PERSON) as server:
+    with serving(HANDSHAKE, tmp_path, profile=ASKED_CLIENT) as server:
         answer = server.send_call("asks", name="asks")
-        question = heard(server, "elicitation/create")
+        question = wait_for_request(server, "elicitation/create")
         end(server, how)
         if how != EOF:
             drains(server)
@@ -235,7 +235,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
 
 
 def test_an_unanswered_question_ends_in_time_with_an_error_result(tmp_path: Path) -> None:
-    with serving(HANDSHAKE_HTTP, tmp_path, 0.3, profile=PERSON) as server:
+    with serving(HANDSHAKE_HTTP, tmp_path, 0.3, profile=ASKED_CLIENT) as server:
         stream, _ = asked(server)
         server.signal(SIGTERM)
         assert stream.ends()
@@ -260,7 +260,7 @@ def test_a_call_in_flight_can_be_cancelled_while_the_server_drains(tmp_path: Pat
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, tmp_path: Path) -> None:
-    with serving(Way(transport, stateless=True), tmp_path, profile=PERSON) as server:
+    with serving(Way(transport, stateless=True), tmp_path, profile=ASKED_CLIENT) as server:
         call = {"name": "asks", "arguments": {"name": "asks"}}
         first_result = server.send_request("tools/call", call).result(TIMEOUT)["result"]
         other_call = begin(server, "waits", "other")
@@ -276,7 +276,7 @@ def test_a_suspended_call_continues_while_others_are_in_flight(transport: str, t
 
 
 def test_a_suspended_call_without_an_answer_does_not_delay_the_shutdown_and_can_clean_up(tmp_path: Path) -> None:
-    with serving(STATELESS_HTTP, tmp_path, profile=PERSON) as server:
+    with serving(STATELESS_HTTP, tmp_path, profile=ASKED_CLIENT) as server:
         suspended = server.send_call("asks", name="suspended").result(TIMEOUT)["result"]
         assert suspended["resultType"] == "input_required"
         server.signal(SIGTERM)
@@ -306,8 +306,8 @@ def asked(server: Any) -> tuple[Streamed, dict[str, Any]]:
     return stream, next(message for message in stream.messages if message.get("method") == "elicitation/create")
 
 
-def heard(server: Any, method: str) -> dict[str, Any]:
-    """A request of a server over stdio, waited for."""
+def wait_for_request(server: Any, method: str) -> dict[str, Any]:
+    """Wait for a request of a server over stdio, and return it."""
     eventually(lambda: any(message.get("method") == method for message in server.received))
     found: dict[str, Any] = next(message for message in server.received if message.get("method") == method)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.kits.survival.fault_kit import REFERENCE, refused, unharmed
+from tests.kits.survival.fault_kit import REFERENCE, get_error_text, unharmed
 from tests.kits.survival.fault_tools import raised
 from tests.kits.survival.survival_kit import ON_ONE_WAY, on_one_way
 
@@ -37,7 +37,7 @@ def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
 ) -> None:
     tool, error = raising
     with unharmed(server):
-        answer = refused(server.get_result(tool, kind=error))
+        answer = get_error_text(server.get_result(tool, kind=error))
     assert REFERENCE.match(answer)
     server.wait_for_stderr(answer[-14:-2])
 
@@ -46,7 +46,7 @@ def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
 @pytest.mark.parametrize(("how", "kind"), in_child(AWAITED))
 def test_an_error_in_a_child_task_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.get_result("in_child", kind=kind, how=how)))
+        assert REFERENCE.match(get_error_text(server.get_result("in_child", kind=kind, how=how)))
 
 
 @ON_ONE_WAY
@@ -60,20 +60,20 @@ def test_an_error_in_an_abandoned_task_ends_neither_the_call_nor_the_loop(server
 @pytest.mark.parametrize("kind", [EXIT, INTERRUPT])
 def test_an_error_in_the_event_loop_is_raised_in_the_waiting_thread(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.get_result("from_a_thread", kind=kind)))
+        assert REFERENCE.match(get_error_text(server.get_result("from_a_thread", kind=kind)))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("tool", ["recurses", "recurses_async"])
 def test_endless_recursion_fails_the_call(server: Any, tool: str) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.get_result(tool)))
+        assert REFERENCE.match(get_error_text(server.get_result(tool)))
 
 
 @ON_ONE_WAY
 def test_a_tool_that_cancels_itself_and_waits_fails(server: Any) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.get_result("cancels_itself", how="and waits")))
+        assert REFERENCE.match(get_error_text(server.get_result("cancels_itself", how="and waits")))
 
 
 @ON_ONE_WAY

@@ -14,7 +14,7 @@ from tests.kits.constants import TIMEOUT
 from tests.kits.survival.survival_kit import OTHER, run_server
 
 LIMIT = 256
-"""A soft and hard limit that stands for the usual 1,024: fewer connections show the same."""
+"""A soft and hard limit in place of the usual 1,024: fewer connections show the same."""
 
 
 def connect(server: HttpServerProcess) -> socket.socket:

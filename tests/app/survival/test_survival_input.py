@@ -147,12 +147,12 @@ def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Pat
         if way.transport == "stdio":
             assert over_stdio(server, huge) == [(NO_REQUEST, None)]
         else:
-            assert refused_or_closed(server, huge.data)
+            assert is_rejected_or_closed(server, huge.data)
         assert server.get_result("whoami")["content"]
         assert server.rss - before < 30_000_000
 
 
-def refused_or_closed(server: Any, body: bytes) -> bool:
+def is_rejected_or_closed(server: Any, body: bytes) -> bool:
     """Whether the server rejects a body for its size. It may close the connection before it has read all of it."""
     try:
         return bool(server.post(body).status_code == 413)

@@ -237,7 +237,7 @@ def test_a_readable_path_must_exist(tmp_path: Path) -> None:
         assert server.get_text("echo", text="served") == "served"
 
 
-def refused(folder: Path, path: str) -> tuple[int, str]:
+def fail_to_start(folder: Path, path: str) -> tuple[int, str]:
     """The exit code and the errors of a server with this PATH, where the only source requires a sandbox."""
     (folder / "own_tools.py").write_text("import pathlib\npathlib.Path('imported').touch()\n" + TOOLS)
     (folder / "bridge.yaml").write_text(
@@ -258,7 +258,7 @@ def refused(folder: Path, path: str) -> tuple[int, str]:
 
 def test_without_bubblewrap_the_server_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    code, errors = refused(tmp_path, str(tmp_path / "bin"))
+    code, errors = fail_to_start(tmp_path, str(tmp_path / "bin"))
     assert code == 2
     assert "bridge.yaml:5" in errors
     assert "bubblewrap is not installed" in errors
@@ -271,7 +271,7 @@ def test_a_kernel_that_forbids_the_sandbox_is_an_error_with_the_reason(tmp_path:
     fake = tmp_path / "bin" / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    code, errors = refused(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    code, errors = fail_to_start(tmp_path, f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert code != 0
     assert "bubblewrap cannot create a sandbox here: bwrap: No permissions to create new namespace" in errors
     assert not (tmp_path / "imported").exists()

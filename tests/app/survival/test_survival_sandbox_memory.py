@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.app.survival.test_survival_sandbox import needs_bubblewrap, refused
+from tests.app.survival.test_survival_sandbox import fail_to_start, needs_bubblewrap
 from tests.kits.survival.survival_kit import ONE, run_server
 
 MEMORY = 512 * 1024**2
@@ -82,7 +82,7 @@ def test_a_sandbox_cannot_mount_file_systems_of_its_own(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_bubblewrap_that_cannot_limit_files_in_memory_is_an_error(tmp_path: Path) -> None:
-    code, errors = refused(tmp_path, make_old_bubblewrap(tmp_path, "--size", "--disable-userns"))
+    code, errors = fail_to_start(tmp_path, make_old_bubblewrap(tmp_path, "--size", "--disable-userns"))
     assert code != 0
     assert "bubblewrap before 0.7" in errors
     assert not (tmp_path / "imported").exists()

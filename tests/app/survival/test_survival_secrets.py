@@ -41,7 +41,7 @@ def way() -> Way:
     return ONE
 
 
-def says_secret(answer: Any) -> bool:
+def has_secret(answer: Any) -> bool:
     """Whether a secret was redacted in a result."""
     return "[secret]" in json.dumps(answer)
 
@@ -56,7 +56,7 @@ RETURNS = (
 def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) -> None:
     answer = server.get_result(f"returns_{kind}")
     assert not answer.get("isError")
-    assert says_secret(answer)
+    assert has_secret(answer)
     keeps_secrets(server)
 
 
@@ -136,7 +136,7 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
         answer = server.send_request("tools/call", {**next_call, "inputResponses": answers}).result(TIMEOUT)["result"]
     else:
         question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
-    assert says_secret(question)
+    assert has_secret(question)
     assert answer["content"][0]["text"] == "done"
     keeps_secrets(server)
 
@@ -190,7 +190,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
 )
 def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:
     answer = server.send_request(method, params).result(TIMEOUT)
-    assert says_secret(answer)
+    assert has_secret(answer)
     keeps_secrets(server)
 
 
@@ -237,7 +237,7 @@ def test_the_server_info_contains_no_secrets(server: Any) -> None:
 def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
     page = server.send_request("tools/list").result(TIMEOUT)["result"]
     assert {"echo", "with_schema", "returns_text"} <= {tool["name"] for tool in page["tools"]}
-    assert says_secret(page)
+    assert has_secret(page)
     assert server.get_text("echo", text="the state of messages and resources") == "the state of messages and resources"
     keeps_secrets(server)
 

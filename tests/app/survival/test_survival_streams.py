@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.server_process import Way
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import refused, still_serves, unharmed
+from tests.kits.survival.fault_kit import get_error_text, still_serves, unharmed
 from tests.kits.survival.fault_tools import stream_faults
 from tests.kits.survival.survival_kit import BOTH, ON_ONE_WAY, on_one_way, run_server
 
@@ -41,7 +41,7 @@ def test_a_tool_on_the_event_loop_may_do_so_too(server: Any, operation: str) -> 
 @BOTH
 def test_a_tool_that_reads_standard_input_gets_its_end(server: Any) -> None:
     with unharmed(server):
-        assert "internal error (reference " in refused(server.get_result("streams", kind="input"))
+        assert "internal error (reference " in get_error_text(server.get_result("streams", kind="input"))
     server.wait_for_stderr("EOFError")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kits.survival.fault_kit import refused, unharmed
+from tests.kits.survival.fault_kit import get_error_text, unharmed
 from tests.kits.survival.fault_tools import values
 from tests.kits.survival.survival_kit import ON_ONE_WAY, on_one_way
 
@@ -59,14 +59,14 @@ def test_an_odd_value_becomes_json_that_every_client_reads(server: Any, kind: st
 @on_one_way("kind", WRONG, smoke=["deep nesting"])
 def test_a_value_that_cannot_become_json_is_rejected_with_the_reason(server: Any, kind: str) -> None:
     with unharmed(server):
-        assert WRONG[kind] in refused(server.get_result("value", kind=kind))
+        assert WRONG[kind] in get_error_text(server.get_result("value", kind=kind))
 
 
 @ON_ONE_WAY
 @pytest.mark.parametrize("value", ["a cycle", "an object that raises in __str__"])
 def test_values_of_tools_on_the_event_loop_are_rejected_too(server: Any, value: str) -> None:
     with unharmed(server):
-        assert WRONG[value] in refused(server.get_result("value_async", kind=value))
+        assert WRONG[value] in get_error_text(server.get_result("value_async", kind=value))
 
 
 @ON_ONE_WAY
@@ -95,7 +95,7 @@ def test_a_block_that_is_none_spoils_no_other(server: Any) -> None:
 @ON_ONE_WAY
 def test_a_failed_result_without_an_error_fails(server: Any) -> None:
     with unharmed(server):
-        assert "SystemExit in a value of type Odd" in refused(
+        assert "SystemExit in a value of type Odd" in get_error_text(
             server.get_result("value", kind="a ToolResult with odd texts")
         )
 
@@ -103,4 +103,4 @@ def test_a_failed_result_without_an_error_fails(server: Any) -> None:
 @ON_ONE_WAY
 def test_an_endless_async_generator_is_rejected(server: Any) -> None:
     with unharmed(server):
-        assert "yields more than" in refused(server.get_result("yields_without_end"))
+        assert "yields more than" in get_error_text(server.get_result("yields_without_end"))

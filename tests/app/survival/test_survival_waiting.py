@@ -15,7 +15,7 @@ import pytest
 from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import REFERENCE, Shared, refused, still_serves, unharmed
+from tests.kits.survival.fault_kit import REFERENCE, Shared, get_error_text, still_serves, unharmed
 from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, on_one_way, run_server
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
@@ -54,7 +54,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def occupy_threads(server: Any) -> None:
     """Occupy both threads with abandoned calls."""
     for token in ("first", "second"):
-        text = refused(server.get_result("holds", token=token))
+        text = get_error_text(server.get_result("holds", token=token))
         assert text == "Tool 'holds' did not finish within 0.2 seconds. It cannot be stopped, and may still finish."
 
 
@@ -80,7 +80,7 @@ def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tm
     with run_server(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.keep_call_in_flight():
             occupy_threads(server)
-            assert "that timed out but still run: holds (2)" in refused(server.get_result("echo", text="x"))
+            assert "that timed out but still run: holds (2)" in get_error_text(server.get_result("echo", text="x"))
             assert server.get_text("swallows", times=0) == "went on"
         for token in ("first", "second"):
             assert server.get_text("free", token=token) == "freed"
@@ -170,4 +170,4 @@ def test_the_event_loop_continues(server: Any, what: str) -> None:
 @ON_ONE_WAY
 def test_the_event_loop_cannot_be_closed(server: Any) -> None:
     with unharmed(server):
-        assert REFERENCE.match(refused(server.get_result("on_the_loop", what="close")))
+        assert REFERENCE.match(get_error_text(server.get_result("on_the_loop", what="close")))

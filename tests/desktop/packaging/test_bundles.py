@@ -162,11 +162,11 @@ def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) 
 
 
 def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
-    (project_folder / "words.py").write_text("import httpx2, six_of_nobody\ndef told(item, amount): return item\n")
+    (project_folder / "words.py").write_text("import httpx2, six_unlisted\ndef describe(item, amount): return item\n")
     # A folder without a Python file is no package of the project.
-    (project_folder / "six_of_nobody").mkdir()
+    (project_folder / "six_unlisted").mkdir()
     result = inside(project_folder, "export", "dockerfile")
-    assert "'six_of_nobody' is imported but not required: add --needs six_of_nobody" in result.err
+    assert "'six_unlisted' is imported but not required: add --needs six_unlisted" in result.err
 
 
 def test_the_packed_files_are_reported(shelf_export: tuple[Path, Done]) -> None:
@@ -285,7 +285,7 @@ def test_a_link_to_tools_travels_as_the_file_it_leads_to(tmp_path: Path) -> None
 
 
 def test_a_link_out_of_the_project_is_rejected(project_folder: Path) -> None:
-    (project_folder.parent / "outside.py").write_text("def told(item, amount): return item\n")
+    (project_folder.parent / "outside.py").write_text("def describe(item, amount): return item\n")
     (project_folder / "words.py").unlink()
     (project_folder / "words.py").symlink_to("../outside.py")
     result = inside(project_folder, "export", "dockerfile")

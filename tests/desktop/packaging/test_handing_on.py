@@ -47,7 +47,7 @@ def test_a_pattern_that_climbs_names_files_by_their_place_in_the_project(project
 
 @pytest.mark.parametrize("words", [["dockerfile"], ["tools", "anthropic"]], ids=" ".join)
 def test_no_file_of_the_project_is_overwritten(project_folder: Path, words: list[str]) -> None:
-    (project_folder / "words.py").write_text("def told(item, amount): return item\n")
+    (project_folder / "words.py").write_text("def describe(item, amount): return item\n")
     before = (project_folder / "tools.py").read_text()
     (project_folder / "link").symlink_to("tools.py")
     for output in ("tools.py", "link"):

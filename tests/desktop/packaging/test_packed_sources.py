@@ -70,8 +70,8 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
             "source 'amplifier': the files and packages that it needs",
         ),
         ("{type: python, name: mine, path: '${WHERE}'}", set(), "source 'mine': path depends on a variable"),
-        ("{type: python, module: of_nobody.at_all}", set(), "'of_nobody' is imported but not required"),
-        ("{type: python, module: yaml_of_nobody}", set(), "add --needs yaml_of_nobody"),
+        ("{type: python, module: unlisted.at_all}", set(), "'unlisted' is imported but not required"),
+        ("{type: python, module: yaml_unlisted}", set(), "add --needs yaml_unlisted"),
     ],
 )
 def test_references_that_cannot_be_followed_are_reported(

@@ -36,7 +36,7 @@ def check(data, schema):
     return result
 
 
-STRANGERS = [b"raw", (1, 2), {1, 2}, object(), datetime.date(2026, 1, 1), Raiser()]
+FOREIGN_VALUES = [b"raw", (1, 2), {1, 2}, object(), datetime.date(2026, 1, 1), Raiser()]
 
 # Arbitrary values
 
@@ -141,7 +141,7 @@ def test_integers_beyond_the_precision_of_floats_are_distinguished():
 
 @pytest.mark.parametrize(
     "payload",
-    [*STRANGERS, {1: 2}, "\ud800", float("nan")],
+    [*FOREIGN_VALUES, {1: 2}, "\ud800", float("nan")],
     ids=lambda value: type(value).__name__,
 )
 def test_a_value_that_is_not_json_passes_where_the_schema_does_not_speak_of_it(payload):
@@ -153,7 +153,7 @@ def test_a_value_that_is_not_json_passes_where_the_schema_does_not_speak_of_it(p
 @pytest.mark.parametrize(
     ("value", "name"),
     [
-        *((value, "string") for value in STRANGERS if not isinstance(value, tuple)),
+        *((value, "string") for value in FOREIGN_VALUES if not isinstance(value, tuple)),
         *((b"raw", name) for name in TYPES if name != "string"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

@@ -73,9 +73,9 @@ async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -
     assert "at least one" in text
 
 
-@pytest.mark.parametrize("says", ["failure", "text"])
-async def test_a_reached_usage_limit_is_an_error_in_all_versions(says: str) -> None:
-    async with serve_tools(build_entry(shop(max_usage_count=1, says_limits=says))) as client:
+@pytest.mark.parametrize("limit_result", ["failure", "text"])
+async def test_a_reached_usage_limit_is_an_error_in_all_versions(limit_result: str) -> None:
+    async with serve_tools(build_entry(shop(max_usage_count=1, says_limits=limit_result))) as client:
         assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
         assert (await call_text(client, "Shop", item="tea")).startswith(
             "tool_error: Tool 'Shop' has reached its usage limit of 1 times"

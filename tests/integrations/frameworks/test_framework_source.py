@@ -92,7 +92,7 @@ def list_names(offer: Offer) -> list[str]:
     return [entry.name for entry in offer.tools]
 
 
-# What a reference stands for
+# The target of a reference
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ async def test_a_handled_error_is_an_error_with_the_text_of_the_tool() -> None:
 async def test_an_async_tool_runs_on_asyncio_under_both_event_loops() -> None:
     @tool
     async def where(seconds: float = 0) -> str:
-        """Tells which loop it is in."""
+        """Return which loop it is in."""
         await asyncio.sleep(seconds)
         return type(asyncio.current_task()).__name__
 
@@ -96,7 +96,7 @@ async def test_an_async_tool_runs_on_asyncio_under_both_event_loops() -> None:
 async def test_a_sync_tool_runs_in_a_thread() -> None:
     @tool
     def where() -> bool:
-        """Tells whether it is in the main thread."""
+        """Return whether it is in the main thread."""
         return threading.current_thread() is threading.main_thread()
 
     async with serve_tools(build_entry(where)) as client:

@@ -35,7 +35,7 @@ async def test_a_function_is_listed_with_its_schema_and_runs_in_a_thread() -> No
 
 async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
     async def where() -> str:
-        """Tells which loop it is in."""
+        """Return which loop it is in."""
         await asyncio.sleep(0)
         return type(asyncio.current_task()).__name__
 

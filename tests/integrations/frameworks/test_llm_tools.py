@@ -41,7 +41,7 @@ async def test_a_function_is_listed_and_called_with_the_arguments() -> None:
 
 async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> None:
     async def where() -> str:
-        """Tells which loop it is in."""
+        """Return which loop it is in."""
         await asyncio.sleep(0)
         return type(asyncio.current_task()).__name__
 

@@ -71,10 +71,10 @@ async def test_an_asynchronous_function_gets_the_context() -> None:
 
 
 async def test_the_text_of_an_error_function_is_an_error_verbatim() -> None:
-    def says(_: RunContextWrapper[Any], error: Exception) -> str:
+    def describe_failure(_: RunContextWrapper[Any], error: Exception) -> str:
         return f"sorry: {error}"
 
-    @function_tool(failure_error_function=says)
+    @function_tool(failure_error_function=describe_failure)
     def breaks(ok: bool) -> str:
         if ok:
             return "sorry: no, all is well"

@@ -210,12 +210,12 @@ async def test_an_object_that_is_no_provider_is_rejected_with_advice(
 
 
 async def test_an_object_with_a_failing_getattr_is_no_provider(tmp_path: Path) -> None:
-    class Refuses:
+    class Unsuitable:
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError(name)
 
-    with pytest.raises(SourceError, match="provider 'Refuses' is not a provider but a Refuses"):
-        await XaiboSource("mine", provider=Refuses()).run(lambda _: None)
+    with pytest.raises(SourceError, match="provider 'Unsuitable' is not a provider but a Unsuitable"):
+        await XaiboSource("mine", provider=Unsuitable()).run(lambda _: None)
 
 
 async def test_a_mock_with_every_attribute_is_no_provider(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Here:
 async def mount(coordinator, config):
     await coordinator.mount("tools", Here())
 """
-"""A module that mounts a tool `here`, which says what file it is in."""
+"""A module that mounts a tool `here`, which returns the path of its file."""
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Path:

@@ -60,9 +60,9 @@ async def decide(event, data):
 
 async def mount(coordinator, config):
     coordinator.register_contributor("observability.events", "sample", lambda: ["sample:denied"])
-    heard = config.get("events", ["tool:pre", "tool:post", "session:start"])
-    logger.debug("hears %s", heard)
-    registered = [coordinator.hooks.register(event, decide, priority=50, name="sample") for event in heard]
+    events = config.get("events", ["tool:pre", "tool:post", "session:start"])
+    logger.debug("hears %s", events)
+    registered = [coordinator.hooks.register(event, decide, priority=50, name="sample") for event in events]
 
     def cleanup():
         for unregister in registered:

@@ -156,7 +156,7 @@ def checked(process: subprocess.CompletedProcess[str], code: int | None) -> subp
     return process
 
 
-def person(folder: Path, **environ: str) -> ClientHome:
+def make_home(folder: Path, **environ: str) -> ClientHome:
     """Create a user with a project, settings and a tool."""
     home = ClientHome(home=folder / "home", project=folder / "project", environ=environ)
     home.home.mkdir()

@@ -157,7 +157,7 @@ class ClientHome:
         return [sys.executable, "-m", "mcp_bridge", "serve", path or self.tools]
 
 
-def somebody(folder: Path) -> ClientHome:
+def make_home(folder: Path) -> ClientHome:
     """Create a user with a home, a project and tools."""
     home = ClientHome(home=folder / "home", project=folder / "my project")
     home.home.mkdir()
@@ -166,9 +166,9 @@ def somebody(folder: Path) -> ClientHome:
     return home
 
 
-def script(person: ClientHome, text: str) -> Path:
+def script(home: ClientHome, text: str) -> Path:
     """Write an executable shell script of the user."""
-    path = person.project / "start.sh"
+    path = home.project / "start.sh"
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
     path.chmod(0o755)
     return path

@@ -143,7 +143,7 @@ def tried(trial: Trial, house: TrialHome) -> tuple[float, float]:
     first = answered(trial, house)
     taken(trial, house)
     if not re.search(trial.gone, report := house.report(trial)) or re.search(trial.sees, report):
-        raise Failed(f"after the uninstall {trial.client} says:\n{report}")
+        raise Failed(f"after the uninstall {trial.client} reports:\n{report}")
     return took, first
 
 
@@ -157,7 +157,7 @@ def seen(trial: Trial, house: TrialHome) -> float:
         took = time.monotonic() - began
         if re.search(trial.sees, report):
             return took
-    raise Failed(f"after the install {trial.client} says:\n{report}")
+    raise Failed(f"after the install {trial.client} reports:\n{report}")
 
 
 def lengthened(path: str, beginning: str, house: TrialHome) -> None:
@@ -184,7 +184,7 @@ def answered(trial: Trial, house: TrialHome) -> float:
     client, *options = trial.into
     code, output = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
-        raise Failed(f"doctor says:\n{output}")
+        raise Failed(f"doctor reports:\n{output}")
     # On a busy machine, lines about waiting precede the JSON.
     printed = output[output.index("{") :]
     first: float = json.loads(printed)["servers"][0]["first_answer"]
@@ -251,8 +251,8 @@ def main(only: Sequence[str]) -> int:
     except ToolchainUnavailable as missing:
         print(f"THE REAL CLIENTS WERE NOT TESTED: {missing}", flush=True)
         return 1 if os.environ.get("CI") else 0
-    except RuntimeError as refused:
-        print(f"THE REAL CLIENTS WERE NOT TESTED: {refused}", flush=True)
+    except RuntimeError as error:
+        print(f"THE REAL CLIENTS WERE NOT TESTED: {error}", flush=True)
         return 1
     alone, failures = without_network(), []
     row("client", "version", "installed by", "result", "report s", "bridge s")

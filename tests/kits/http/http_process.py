@@ -61,7 +61,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "mcp_bridge", "serve", *arguments]
 
 
-def refused(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
+def fail_to_start(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
     """Return the exit code and stderr of a start. It must fail."""
     (folder / "tools.py").write_text(TOOLS)
     ended = subprocess.run(

@@ -53,5 +53,5 @@ async def run_in_both_modes(
 async def wait_until(holds: Callable[[], Any]) -> None:
     """Wait until it is true."""
     with anyio.fail_after(TIMEOUT):
-        while not holds():  # noqa: ASYNC110 - nobody says when
+        while not holds():  # noqa: ASYNC110 - no event to wait for
             await anyio.sleep(0.01)

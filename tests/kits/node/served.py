@@ -56,13 +56,13 @@ def running(command: Sequence[str], folder: Path) -> Iterator[str]:
         try:
             yield bound_url(output)
             if server.poll() is not None:
-                raise RuntimeError(f"the server ended by itself; it said:\n{''.join(heard(output))}")
+                raise RuntimeError(f"the server ended by itself; its output:\n{''.join(read_lines(output))}")
         finally:
             stop(server)
             reader.join(STOP_TIMEOUT)
 
 
-def heard(output: queue.Queue[str | None]) -> Iterator[str]:
+def read_lines(output: queue.Queue[str | None]) -> Iterator[str]:
     """Yield all lines of a server that has ended."""
     while (line := output.get(timeout=STOP_TIMEOUT)) is not None:
         yield line
@@ -82,9 +82,9 @@ def bound_url(output: queue.Queue[str | None]) -> str:
         try:
             line = output.get(timeout=START_TIMEOUT)
         except queue.Empty:
-            raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; the server said:\n{''.join(lines)}") from None
+            raise RuntimeError(f"no URL within {START_TIMEOUT:.0f} s; its output:\n{''.join(lines)}") from None
         if line is None:
-            raise RuntimeError(f"the server ended without a URL; it said:\n{''.join(lines)}")
+            raise RuntimeError(f"the server ended without a URL; its output:\n{''.join(lines)}")
         if match := BOUND.search(line):
             return match[0]
         lines.append(line)

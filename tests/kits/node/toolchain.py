@@ -33,7 +33,7 @@ UNREACHABLE = re.compile(
     r"\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT"
     r"|FETCH_ERROR|ENOTCACHED|E50\d|E429)\b"
 )
-"""The codes of npm that mean nobody answered, as opposed to an answer that says no."""
+"""The codes of npm for an unreachable registry, not for a rejection."""
 
 
 class ToolchainUnavailable(Exception):

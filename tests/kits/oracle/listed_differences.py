@@ -248,8 +248,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "empty data",
-        "The SDK's error for invalid params has an empty text as `data`, which says nothing and is optional (JSON-RPC "
-        "2.0, section 5.1). The engine's message says what is wrong.",
+        "The SDK's error for invalid params has an empty text as `data`, which carries no information and is optional "
+        "(JSON-RPC 2.0, section 5.1). The engine's message names the problem.",
         _has_empty_data,
     ),
     ListedDifference(

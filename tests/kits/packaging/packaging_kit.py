@@ -73,7 +73,7 @@ DATA = json.loads((Path(__file__).parent / "data" / "stock.json").read_text())
 @tool
 def look(item: str) -> str:
     """Look for something on the shelf."""
-    return words.told(item, DATA.get(item, 0)) + ENDING
+    return words.describe(item, DATA.get(item, 0)) + ENDING
 '''
 KEY = "a-key-of-the-tests-that-is-long-enough-to-seal-with"
 
@@ -135,7 +135,7 @@ def shelf(folder: Path) -> Path:
     files = {
         "mcp-bridge.yaml": SETTINGS,
         "tools.py": TOOLS,
-        "words.py": "def told(item, amount):\n    return f'{amount} {item}'\n",
+        "words.py": "def describe(item, amount):\n    return f'{amount} {item}'\n",
         "deep/__init__.py": "",
         "deep/down.py": "from . import letters\nENDING = letters.DOT\n",
         "deep/letters.py": "DOT = '.'\n",

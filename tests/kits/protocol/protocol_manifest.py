@@ -17,7 +17,7 @@ from tests.kits.protocol.protocol_ways import Way, ways
 HERE = Path(__file__).parent
 ERAS = {"2025-11-25": "handshake", "2026-07-28": "stateless"}
 LEFT_OUT = "left_out"
-"""The chapter of what no test here proves; it says why."""
+"""The chapter of requirements without a test here, with the reasons."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.kits.paths import ROOT
 CONFIG = ROOT / "config"
 LONG = "sK-" + "".join(chr(97 + (7 * n) % 26) for n in range(90))
 ENVIRON = {"TOKEN": "hunter2-is-the-secret", "LONG": LONG, "NUMBER": "918273645546", "LINES": "first-se\ncret: [x"}
-"""What the settings may refer to; none of it may be told."""
+"""Values that the settings may refer to; none of them may be shown."""
 DATA = {path.stem: read_document(path).data for path in [*sorted(CONFIG.glob("*.yaml")), CONFIG / "settings.toml"]}
 
 

@@ -54,10 +54,10 @@ def end(server: Any, how: str) -> None:
 
 def drains(server: Any) -> None:
     """Wait until nothing new is taken."""
-    eventually(lambda: refused(server))
+    eventually(lambda: is_shutting_down(server))
 
 
-def refused(server: Any) -> bool:
+def is_shutting_down(server: Any) -> bool:
     """Whether a new request is."""
     error = server.send_request("tools/list").result(TIMEOUT).get("error", {})
     return bool(error.get("code") == CLOSED and "shutting down" in error["message"])
@@ -97,7 +97,7 @@ def ends_well(server: Any) -> None:
 
 
 class Streamed:
-    """An HTTP response stream. `over` is set at its end, and `whole` says whether the end was proper."""
+    """An HTTP response stream. `over` is set at its end, and `whole` is whether the end was proper."""
 
     def __init__(self, server: Any, method: str, path: str, **options: Any) -> None:
         self.text = ""

@@ -55,7 +55,7 @@ def still_serves(server: ServerProcess) -> None:
     assert getattr(server, "garbage", []) == []
 
 
-def refused(result: Json) -> str:
+def get_error_text(result: Json) -> str:
     """Return the text of an error result."""
     assert result.get("isError"), result
     return str(result["content"][0]["text"])

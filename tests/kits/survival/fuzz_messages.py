@@ -14,7 +14,7 @@ from tests.client.raw_client import Json
 from tests.kits.constants import ENVELOPE
 
 ID = "the id"
-"""Stands for an id that no other message has, wherever it is in a message's bytes."""
+"""A placeholder for an id that no other message has, wherever it is in a message's bytes."""
 CALLS: list[tuple[str, Json]] = [
     ("ping", {}),
     ("tools/list", {}),

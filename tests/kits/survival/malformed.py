@@ -152,7 +152,7 @@ def _envelopes(era: Era) -> Iterator[Row]:
     yield row("jsonrpc missing", missing, NO_REQUEST, "v")
     yield row("a request and a result", {**era.good("both"), "result": {}}, NO_REQUEST, "both")
     yield row("a request and an error", {**era.good("err"), "error": {"code": 1, "message": ""}}, NO_REQUEST, "err")
-    yield row("a member nobody knows", {**era.good("more"), "trace": [1], "__proto__": {}}, RESULT, "more")
+    yield row("an unknown member", {**era.good("more"), "trace": [1], "__proto__": {}}, RESULT, "more")
     spread = json.dumps(era.good("blanks"), separators=(" \t\r , ", "\r\t :  "))
     yield Row("blanks everywhere", f"\t {spread} \r".encode(), RESULT, "blanks")
     yield Row("a flood of blanks", b" " * 1_000_000 + era.text("flood").encode() + b" " * 1_000_000, RESULT, "flood")
@@ -208,7 +208,7 @@ def _responses(era: Era) -> Iterator[Row]:
     for name, number in [("a text", "r-1"), ("a number", 4711), ("a neighbour's", 1), ("negative", -5)]:
         yield row(f"a result for {name}", {"jsonrpc": "2.0", "id": number, "result": {}}, SILENCE)
     wrong = {"code": -32000, "message": "no"}
-    yield row("an error for nobody", {"jsonrpc": "2.0", "id": 4712, "error": wrong}, SILENCE)
+    yield row("an error for no request", {"jsonrpc": "2.0", "id": 4712, "error": wrong}, SILENCE)
     yield row("an error without an id", {"jsonrpc": "2.0", "id": None, "error": wrong}, SILENCE)
     yield row("an error with large data", {"jsonrpc": "2.0", "id": 9, "error": {**wrong, "data": LONG}}, SILENCE)
     broken: dict[str, dict[str, Any]] = {

@@ -61,7 +61,7 @@ def meta(era: Era) -> Iterator[Row]:
         call["params"]["_meta"]["progressToken"] = token
         yield row(f"progress token {name}", call, RESULT, f"token {name}")
     odd = {"a": 1, "com.example/x": [{}], "": None, "io.modelcontextprotocol/unknown": 3}
-    yield row("meta nobody knows", era.ask("odd meta", "tools/list", _meta=odd), RESULT, "odd meta")
+    yield row("unknown meta", era.ask("odd meta", "tools/list", _meta=odd), RESULT, "odd meta")
     for name, cursor in [("a number", 7), ("an array", []), ("true", True), ("an object", {})]:
         yield row(f"cursor {name}", era.ask(f"c {name}", "tools/list", cursor=cursor), BAD_PARAMS, f"c {name}")
     for name, cursor in [

@@ -103,7 +103,7 @@ class Sse:
         self._more = threading.Condition()
         self._stream = server.http.stream("GET", "/sse", headers=HTTP_HEADERS)
         self._answer = self._stream.__enter__()
-        threading.Thread(target=self._hear, daemon=True).start()
+        threading.Thread(target=self._read_messages, daemon=True).start()
         self._post = re.search(r"data: (\S+)", self.until("session_id"))
 
     def send(self, message: Any) -> None:
@@ -123,7 +123,7 @@ class Sse:
         """Leave."""
         self._answer.close()
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         try:
             for text in self._answer.iter_text():
                 with self._more:

@@ -37,7 +37,7 @@ async def listed(client: Client) -> dict[str, Any]:
     return listing
 
 
-async def told(client: Client, **arguments: Any) -> Any:
+async def call_tool(client: Client, **arguments: Any) -> Any:
     """Return the result of a call: its JSON, or the text of an error."""
     result = await client.call_tool("t", arguments)
     [block] = result.content
@@ -49,7 +49,7 @@ async def test_clients_receive_a_schema_without_references() -> None:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["home"] == ADDRESS
         assert "$ref" not in json.dumps(tool)
-        assert await told(client, home={"street": "A"}) == {"home": {"street": "A"}}
+        assert await call_tool(client, home={"street": "A"}) == {"home": {"street": "A"}}
 
 
 async def test_clients_receive_one_object_and_a_note_about_further_conditions() -> None:
@@ -62,7 +62,7 @@ async def test_clients_receive_one_object_and_a_note_about_further_conditions() 
 @ERAS
 async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
     async with connect(bridge_with(SHAPES), mode=mode) as client:
-        assert await told(client, kind="circle", radius=2) == {"kind": "circle", "radius": 2}
+        assert await call_tool(client, kind="circle", radius=2) == {"kind": "circle", "radius": 2}
         result = await client.call_tool("t", {"kind": "circle", "side": 2})
         assert result.is_error
         assert (result.meta or {})["mcp-bridge/code"] == "invalid_arguments"
@@ -70,14 +70,14 @@ async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
 
 async def test_tools_receive_the_parsed_values_of_strings() -> None:
     async with connect(bridge_with(VALUES)) as client:
-        answer = await told(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
+        answer = await call_tool(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
         assert answer == {"numbers": [1, 2], "place": {"x": 3}, "note": "[1]"}
-        assert "$.count" in await told(client, count="many")
+        assert "$.count" in await call_tool(client, count="many")
 
 
 async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are() -> None:
     async with connect(bridge_with(VALUES, SchemaDialect())) as client:
-        assert "$.numbers" in await told(client, numbers="[1, 2]")
+        assert "$.numbers" in await call_tool(client, numbers="[1, 2]")
     async with connect(bridge_with(REFERRING, SchemaDialect())) as client:
         assert (await listed(client))["inputSchema"] == REFERRING
 
@@ -87,7 +87,7 @@ async def test_an_input_that_is_no_object_is_parsed_too() -> None:
     async with connect(bridge_with(schema)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["input"] == {"type": "array", "items": {"type": "integer"}}
-        assert await told(client, input='[1, "2"]') == [1, 2]
+        assert await call_tool(client, input='[1, "2"]') == [1, 2]
 
 
 async def test_policies_see_the_arguments_that_run() -> None:
@@ -104,7 +104,7 @@ async def test_policies_see_the_arguments_that_run() -> None:
     registry = ToolRegistry(pipeline=Pipeline([Seeing()]))
     registry.register(ToolEntry("t", "", json.dumps, VALUES))
     async with connect(Bridge(registry, dialect=ALL)) as client:
-        await told(client, numbers="[1]")
+        await call_tool(client, numbers="[1]")
     assert received_arguments == [{"numbers": [1]}]
 
 
@@ -114,7 +114,7 @@ async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> N
         deep: Any = []
         for _ in range(100):
             deep = [deep]
-        assert "nested deeper than 64 levels" in await told(client, list=json.dumps(deep))
+        assert "nested deeper than 64 levels" in await call_tool(client, list=json.dumps(deep))
 
 
 async def test_declared_headers_are_kept_in_rewritten_schemas() -> None:

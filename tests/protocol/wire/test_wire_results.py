@@ -133,7 +133,7 @@ ODD: dict[str, tuple[Any, str]] = {
     "what cannot be read": (Rude(), "cannot be shown"),
     "text that cannot be read": (Text(Rude()), "cannot be shown"),  # type: ignore[arg-type]
     "annotations of wrong types": (Text("x", annotations={"audience": "me", "priority": 5, "lastModified": 3}), "x"),
-    "an audience of strangers": (Text("x", annotations={"audience": ["robots"], "mine": 1}), "x"),
+    "an unknown audience": (Text("x", annotations={"audience": ["robots"], "mine": 1}), "x"),
     "annotations that are text": (Text("x", annotations="loud"), "x"),  # type: ignore[arg-type]
     "meta that is text": (Text("x", meta="loud"), "x"),  # type: ignore[arg-type]
     "meta that contains itself": (Text("x", meta=cycle()), "x"),

@@ -57,7 +57,7 @@ def asking() -> ToolRegistry:
 
     @tool(registry=registry)
     async def catch(kind: str, ctx: CallContext) -> str:
-        """Asks, or says what is missing."""
+        """Asks, or names the missing capability."""
         try:
             return type(await put(ctx, kind)).__name__
         except MissingCapability as error:
@@ -217,10 +217,10 @@ async def test_a_tool_may_continue_after_a_decline() -> None:
             return f"{type(error).__name__}, and then {(await ctx.ask('Really?')).action}"
         return "sampled"
 
-    async def refuse(context: Any, params: Any) -> types.ErrorData:
+    async def reject(context: Any, params: Any) -> types.ErrorData:
         return types.ErrorData(code=-1, message="User rejected sampling request")
 
-    callbacks: Any = {"sampling_callback": refuse, "elicitation_callback": SimulatedUser("cancel")}
+    callbacks: Any = {"sampling_callback": reject, "elicitation_callback": SimulatedUser("cancel")}
     async with connect(registry, mode="legacy", **callbacks) as client:
         assert get_text(await client.call_tool("ask", {})) == "ApprovalDeclined, and then cancel"
 

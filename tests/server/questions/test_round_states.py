@@ -82,8 +82,8 @@ async def check_rejection(call: MultiRoundRequest, caplog: pytest.LogCaptureFixt
     """Check that this round gets the only error for rejected states, and that the log has the reason."""
     before = len(caplog.records)
     assert await call.get_error(ANSWER) == INVALID_STATE
-    said_now = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
-    assert [record.levelname for record in said_now] == ["WARNING"]
+    new_records = [record for record in caplog.records[before:] if "requestState rejected" in record.getMessage()]
+    assert [record.levelname for record in new_records] == ["WARNING"]
 
 
 async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(

@@ -27,7 +27,7 @@ TWICE = ToolTasks(retries=2)
 RUNS = "mcp-bridge/runs"
 
 
-async def test_a_failed_task_is_attempted_again_and_its_result_says_how_often_it_ran() -> None:
+async def test_a_failed_task_is_retried_and_its_result_counts_the_attempts() -> None:
     registry, keys = ToolRegistry(), set[str | None]()
 
     @registry.tool(tasks=TWICE)

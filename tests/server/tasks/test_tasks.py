@@ -356,22 +356,22 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
             "subscriptions/listen", {"notifications": {"taskIds": [task, "unknown", task]}}
         )
 
-        async def hear(status: str) -> Json:
+        async def receive_status(status: str) -> Json:
             def fits(message: Json) -> bool:
                 return message.get("method") == "notifications/tasks" and message["params"]["status"] == status
 
             return dict((await client.receive(fits))["params"])
 
-        first = await hear("input_required")
+        first = await receive_status("input_required")
         assert first.pop("_meta") == {"io.modelcontextprotocol/subscriptionId": number}
         fetched = await fetch(client, task, "input_required")
         assert first == {key: value for key, value in fetched.items() if key not in ("resultType", "_meta")}
         acknowledged = await client.receive(lambda message: "acknowledged" in message.get("method", ""))
         assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
         await client.request("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="Ada")}})
-        await hear("working")
+        await receive_status("working")
         release.set()
-        assert get_text((await hear("completed"))["result"]) == "done"
+        assert get_text((await receive_status("completed"))["result"]) == "done"
 
 
 async def test_listening_to_tasks_needs_the_extension_and_valid_handles() -> None:

@@ -241,7 +241,7 @@ PLAIN = [
 ]
 
 
-def test_plain_yaml_means_what_version_1_2_says(accept):
+def test_plain_yaml_follows_version_1_2(accept):
     result = accept("yaml", "".join(f"- {text}\n" for text, _ in PLAIN).join(["a:\n", ""])).data["a"]
     assert [(value, type(value)) for value in result] == [(value, type(value)) for _, value in PLAIN]
 

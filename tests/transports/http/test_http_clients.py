@@ -72,11 +72,11 @@ async def test_progress_arrives_in_order(road: HttpWay) -> None:
 
     progress_values: list[tuple[float, float | None, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
         progress_values.append((progress, total, message))
 
     async with serve_http(registry_of(entry("count", count))) as (base, _), road.to(base) as client:
-        result = await client.call_tool("count", {}, progress_callback=hear)
+        result = await client.call_tool("count", {}, progress_callback=record_progress)
         assert result.content[0].text == "counted"  # type: ignore[union-attr]
         assert (await client.call_tool("count", {})).is_error is not True
     assert progress_values == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
@@ -159,11 +159,11 @@ class Ear:
     """A message handler for list_changed."""
 
     def __init__(self) -> None:
-        self.heard = anyio.Event()
+        self.received = anyio.Event()
 
     async def __call__(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            self.heard.set()
+            self.received.set()
 
 
 @pytest.mark.parametrize("road", [road for road in HTTP_WAYS if road.mode == "legacy"], ids=lambda road: road.transport)
@@ -176,21 +176,21 @@ async def test_a_handshake_client_is_notified_of_changed_lists(road: HttpWay) ->
         assert [tool.name for tool in (await client.list_tools()).tools] == ["old"]
         registry.register(entry("new"))
         if road.transport == "sse":
-            await wait_for_event(ear.heard)
+            await wait_for_event(ear.received)
         else:
-            await _heard_over_get(registry, ear)
+            await _receive_over_get(registry, ear)
         assert {"new", "old"} <= {tool.name for tool in (await client.list_tools()).tools}
 
 
-async def _heard_over_get(registry: Any, ear: Ear) -> None:
+async def _receive_over_get(registry: Any, ear: Ear) -> None:
     """Change the tools until the client receives it. The SDK's client opens its GET stream without a notification."""
     with anyio.fail_after(TIMEOUT):
         number = 0
-        while not ear.heard.is_set():
+        while not ear.received.is_set():
             number += 1
             registry.register(entry(f"newer_{number}"))
             with anyio.move_on_after(0.05):
-                await ear.heard.wait()
+                await ear.received.wait()
 
 
 @pytest.mark.parametrize("road", [road for road in HTTP_WAYS if road.mode != "legacy"], ids=lambda road: road.transport)

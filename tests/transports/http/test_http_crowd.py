@@ -36,11 +36,11 @@ async def test_twenty_concurrent_clients_receive_their_own_progress_and_results(
     async def visit(base: str, who: str) -> None:
         mine = progress_texts.setdefault(who, [])
 
-        async def hear(progress: float, total: float | None, message: str | None) -> None:
+        async def record_progress(progress: float, total: float | None, message: str | None) -> None:
             mine.append(message)
 
         async with road.to(base) as client:
-            result = await client.call_tool("echo", {"who": who}, progress_callback=hear)
+            result = await client.call_tool("echo", {"who": who}, progress_callback=record_progress)
             answers[who] = result.content[0].text  # type: ignore[union-attr]
 
     async with serve_http(registry_of(entry("echo", echo))) as (base, app):

@@ -251,16 +251,16 @@ class Broken:
     """A store with methods that always fail."""
 
     async def get(self, key: str) -> bytes | None:
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no server answers")
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no server answers")
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no server answers")
 
     async def delete(self, key: str) -> None:
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no server answers")
 
 
 async def test_a_failing_store_only_prevents_resumption() -> None:
@@ -305,7 +305,7 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
         await ctx.report_progress(3)
         return "done"
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
         progress_values.append(progress)
         if progress == 2:
             back.set()
@@ -314,7 +314,7 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
     tools = registry_of(entry("work", work))
     async with serve_http(tools, sessions=sessions) as (base, _), HttpWay("http", "legacy").to(base) as client:
         with anyio.fail_after(TIMEOUT):
-            result = await client.session.call_tool("work", {}, progress_callback=hear)
+            result = await client.session.call_tool("work", {}, progress_callback=record_progress)
     assert result.content[0].text == "done"  # type: ignore[union-attr]
     assert progress_values == [1, 2, 3]
 

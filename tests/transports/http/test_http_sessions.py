@@ -14,7 +14,7 @@ from mcp_bridge._transports.http.sessions import SessionOptions
 from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import entry, initialize, registry_of, serve_http, stateless_request
-from tests.kits.http.http_process import command, refused, running
+from tests.kits.http.http_process import command, fail_to_start, running
 from tests.kits.http.http_streams import open_http, summarize
 
 SETTINGS = """
@@ -146,6 +146,6 @@ async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("over", [(), ("--http", "settings")], ids=["stdio", "http"])
 def test_an_unknown_store_is_rejected_at_the_start(tmp_path: Path, over: tuple[str, ...]) -> None:
     (tmp_path / "settings.yaml").write_text("sources: [{type: python, path: tools.py}]\nstate: {store: memry}")
-    code, stderr = refused(tmp_path, "settings.yaml", *over)
+    code, stderr = fail_to_start(tmp_path, "settings.yaml", *over)
     assert code == 2
     assert "state.store: unknown store 'memry'. Known stores: memory, sqlite, sqlite:PATH, redis://HOST" in stderr

@@ -25,7 +25,7 @@ from mcp_bridge.errors import ConfigError
 from mcp_bridge.sources import Offer
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, entry, registry_of, stateless_request
-from tests.kits.http.http_process import command, refused, running
+from tests.kits.http.http_process import command, fail_to_start, running
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def used_port() -> Iterator[int]:
 
 
 def test_an_address_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
-    code, stderr = refused(tmp_path, "tools.py", "--http", "0.0.0.0:0")
+    code, stderr = fail_to_start(tmp_path, "tools.py", "--http", "0.0.0.0:0")
     assert code == 2
     assert "--token-env" in stderr
     assert "Traceback" not in stderr
@@ -46,7 +46,7 @@ def test_an_address_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
 
 def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path) -> None:
     (tmp_path / "open.yaml").write_text("http: {host: 0.0.0.0, port: 0}\nsources: [{type: python, path: tools.py}]\n")
-    code, stderr = refused(tmp_path, "open.yaml", "--http", "settings")
+    code, stderr = fail_to_start(tmp_path, "open.yaml", "--http", "settings")
     assert (code, "--token-env" in stderr) == (2, True)
 
 
@@ -65,7 +65,7 @@ async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(
 
 
 def test_the_error_for_a_port_in_use_names_it(used_port: int, tmp_path: Path) -> None:
-    code, stderr = refused(tmp_path, "tools.py", "--http", f"127.0.0.1:{used_port}")
+    code, stderr = fail_to_start(tmp_path, "tools.py", "--http", f"127.0.0.1:{used_port}")
     assert code == 2
     assert str(used_port) in stderr
     assert "another port" in stderr
@@ -75,13 +75,13 @@ def test_the_error_for_a_port_in_use_names_it(used_port: int, tmp_path: Path) ->
 @pytest.mark.parametrize("value", [None, ""])
 def test_the_error_for_an_unset_token_variable_names_it(value: str | None, tmp_path: Path) -> None:
     env = {} if value is None else {"NO_SUCH_TOKEN": value}
-    code, stderr = refused(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
+    code, stderr = fail_to_start(tmp_path, "tools.py", "--http", "127.0.0.1:0", "--token-env", "NO_SUCH_TOKEN", **env)
     assert code == 2
     assert "NO_SUCH_TOKEN" in stderr
 
 
 def test_the_error_for_an_invalid_address_has_an_example(tmp_path: Path) -> None:
-    code, stderr = refused(tmp_path, "tools.py", "--http", "somewhere")
+    code, stderr = fail_to_start(tmp_path, "tools.py", "--http", "somewhere")
     assert (code, "--http 8808" in stderr) == (2, True)
 
 

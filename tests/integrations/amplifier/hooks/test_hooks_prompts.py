@@ -36,7 +36,7 @@ async def get_prompt(client: Any, **arguments: str) -> list[tuple[str, str]]:
     return [(block.role, getattr(block.content, "text", block.content.type)) for block in output]
 
 
-SAID = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
+MESSAGES = [("user", "Review x."), ("assistant", "I will."), ("user", "image")]
 
 
 @EVERY_ERA
@@ -44,7 +44,7 @@ async def test_hooks_receive_the_text_the_messages_and_the_arguments_of_a_prompt
     server = create_server()
     server.on("prompt:submit")
     async with open_client(server, mode) as client:
-        assert await get_prompt(client, code="x", depth="top") == SAID
+        assert await get_prompt(client, code="x", depth="top") == MESSAGES
     [event] = server.get_events("prompt:submit")
     assert event["prompt_name"] == "review"
     assert event["arguments"] == {"code": "x", "depth": "top"}
@@ -58,7 +58,7 @@ async def test_a_prompt_may_be_denied(mode: str) -> None:
     server = create_server()
     server.on("prompt:submit", lambda data: deny("no code") if "secret" in data["prompt"] else None)
     async with open_client(server, mode) as client:
-        assert await get_prompt(client) == SAID
+        assert await get_prompt(client) == MESSAGES
         with pytest.raises(MCPError, match="Prompt 'review' was denied: no code") as caught:
             await get_prompt(client, code="secret")
     assert caught.value.error.data == {"name": "review", "code": "denied"}
@@ -89,7 +89,7 @@ async def test_changed_messages_replace_the_prompt(mode: str) -> None:
     server = create_server()
     server.on("prompt:submit", change)
     async with open_client(server, mode) as client:
-        assert await get_prompt(client) == [("user", "***"), *SAID[1:]]
+        assert await get_prompt(client) == [("user", "***"), *MESSAGES[1:]]
 
 
 @pytest.mark.parametrize("odd", [[7, {"role": "system", "content": [1]}, {}], [], {"a": 1}, "text"])
@@ -101,7 +101,7 @@ async def test_unusual_changes_of_messages_become_valid_messages(mode: str, odd:
     if isinstance(odd, list):
         assert [role for role, _ in output] == ["user"] * len(odd)
     else:
-        assert output == SAID
+        assert output == MESSAGES
 
 
 @pytest.mark.parametrize(("role", "problem"), [("system", "user"), ("user", "user"), ("assistant", "assistant")])
@@ -109,7 +109,7 @@ async def test_an_injected_text_is_one_more_message(mode: str, role: str, proble
     server = create_server()
     server.on("prompt:submit", inject("Be kind.", context_injection_role=role))
     async with open_client(server, mode) as client:
-        assert await get_prompt(client) == [*SAID, (problem, "Be kind.")]
+        assert await get_prompt(client) == [*MESSAGES, (problem, "Be kind.")]
 
 
 @EVERY_ERA
@@ -121,7 +121,7 @@ async def test_the_user_can_be_asked_about_a_prompt(mode: str, choice: str, allo
         server.on(event)
     async with open_client(server, mode, user) as client:
         if allowed:
-            assert await get_prompt(client) == SAID
+            assert await get_prompt(client) == MESSAGES
         else:
             with pytest.raises(MCPError, match="Prompt 'review' was not approved"):
                 await get_prompt(client)

@@ -5,7 +5,20 @@ Between the two calls there is only the sealed state, which travels through the 
 
 from __future__ import annotations
 
-from questions import CAPITAL, CHOICES, CONFIRM, CONTEXT, DEFAULTS, NAME, SEVERAL, STEP_1, STEP_2, USER, supported, told
+from questions import (
+    CAPITAL,
+    CHOICES,
+    CONFIRM,
+    CONTEXT,
+    DEFAULTS,
+    NAME,
+    SEVERAL,
+    STEP_1,
+    STEP_2,
+    USER,
+    describe,
+    supported,
+)
 from shelf import registry
 
 from mcp_bridge import CallContext, Form, prompt, tool
@@ -25,7 +38,7 @@ def test_elicitation(message: str, ctx: CallContext) -> str | NeedsInput:
     """Ask for a user's name and address."""
     if "user" not in ctx.answers:
         return NeedsInput({"user": Form(message, USER)})
-    return f"User response: {told(ctx.answers['user'])}"
+    return f"User response: {describe(ctx.answers['user'])}"
 
 
 @tool(registry=registry)
@@ -33,7 +46,7 @@ def test_elicitation_sep1034_defaults(ctx: CallContext) -> str | NeedsInput:
     """Ask with a default for each kind of field."""
     if "values" not in ctx.answers:
         return NeedsInput({"values": Form("Please check these values", DEFAULTS)})
-    return f"Elicitation completed: {told(ctx.answers['values'])}"
+    return f"Elicitation completed: {describe(ctx.answers['values'])}"
 
 
 @tool(registry=registry)
@@ -41,7 +54,7 @@ def test_elicitation_sep1330_enums(ctx: CallContext) -> str | NeedsInput:
     """Ask with each kind of choice."""
     if "choices" not in ctx.answers:
         return NeedsInput({"choices": Form("Please choose", CHOICES)})
-    return f"Elicitation completed: {told(ctx.answers['choices'])}"
+    return f"Elicitation completed: {describe(ctx.answers['choices'])}"
 
 
 @tool(registry=registry)
@@ -56,7 +69,7 @@ def test_missing_capability(ctx: CallContext) -> str | NeedsInput:
 async def test_streaming_elicitation(ctx: CallContext) -> str | NeedsInput:
     """Report progress, then ask."""
     await ctx.report_progress(50, 100)
-    return told(ctx.answers["confirm"]) if "confirm" in ctx.answers else NeedsInput({"confirm": CONFIRM})
+    return describe(ctx.answers["confirm"]) if "confirm" in ctx.answers else NeedsInput({"confirm": CONFIRM})
 
 
 @tool(registry=registry)
@@ -88,7 +101,7 @@ def test_input_required_result_request_state(ctx: CallContext) -> str | NeedsInp
     """Remember something while the client is asked."""
     if "confirm" not in ctx.answers:
         return NeedsInput({"confirm": CONFIRM}, state={"kept": "state-ok"})
-    return f"{ctx.state['kept']}: {told(ctx.answers['confirm'])}"
+    return f"{ctx.state['kept']}: {describe(ctx.answers['confirm'])}"
 
 
 @tool(registry=registry)
@@ -96,7 +109,7 @@ def test_input_required_result_tampered_state(ctx: CallContext) -> str | NeedsIn
     """Ask, with a state that clients must not change."""
     if "confirm" not in ctx.answers:
         return NeedsInput({"confirm": CONFIRM}, state={"step": 1})
-    return told(ctx.answers["confirm"])
+    return describe(ctx.answers["confirm"])
 
 
 @tool(registry=registry)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from questions import CAPITAL, CHOICES, CONFIRM, CONTEXT, DEFAULTS, NAME, SEVERAL, STEP_1, STEP_2, USER, supported, told
+from questions import (
+    CAPITAL,
+    CHOICES,
+    CONFIRM,
+    CONTEXT,
+    DEFAULTS,
+    NAME,
+    SEVERAL,
+    STEP_1,
+    STEP_2,
+    USER,
+    describe,
+    supported,
+)
 from shelf import registry
 
 from mcp_bridge import CallContext, prompt, tool
@@ -17,19 +30,19 @@ async def test_sampling(prompt: str, ctx: CallContext) -> str:
 @tool(registry=registry)
 async def test_elicitation(message: str, ctx: CallContext) -> str:
     """Ask for a user's name and address."""
-    return f"User response: {told(await ctx.ask(message, USER))}"
+    return f"User response: {describe(await ctx.ask(message, USER))}"
 
 
 @tool(registry=registry)
 async def test_elicitation_sep1034_defaults(ctx: CallContext) -> str:
     """Ask with a default for each kind of field."""
-    return f"Elicitation completed: {told(await ctx.ask('Please check these values', DEFAULTS))}"
+    return f"Elicitation completed: {describe(await ctx.ask('Please check these values', DEFAULTS))}"
 
 
 @tool(registry=registry)
 async def test_elicitation_sep1330_enums(ctx: CallContext) -> str:
     """Ask with each kind of choice."""
-    return f"Elicitation completed: {told(await ctx.ask('Please choose', CHOICES))}"
+    return f"Elicitation completed: {describe(await ctx.ask('Please choose', CHOICES))}"
 
 
 @tool(registry=registry)
@@ -42,7 +55,7 @@ async def test_missing_capability(ctx: CallContext) -> str:
 async def test_streaming_elicitation(ctx: CallContext) -> str:
     """Report progress, then ask."""
     await ctx.report_progress(50, 100)
-    return told(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
+    return describe(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
 
 
 @tool(registry=registry)
@@ -69,13 +82,13 @@ async def test_input_required_result_request_state(ctx: CallContext) -> str:
     """Remember something while the client is asked."""
     state = "state-ok"
     answer = await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm")
-    return f"{state}: {told(answer)}"
+    return f"{state}: {describe(answer)}"
 
 
 @tool(registry=registry)
 async def test_input_required_result_tampered_state(ctx: CallContext) -> str:
     """Ask, with a state that clients must not change."""
-    return told(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
+    return describe(await ctx.ask(CONFIRM.message, CONFIRM.schema, key="confirm"))
 
 
 @tool(registry=registry)

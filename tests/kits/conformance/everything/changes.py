@@ -39,13 +39,13 @@ def publish(instances: Path | None) -> None:
     if instances is not None:
         ear = socket.create_server(("127.0.0.1", 0))
         (instances / str(ear.getsockname()[1])).touch()
-        threading.Thread(target=hear, args=(ear,), name="changes", daemon=True).start()
+        threading.Thread(target=receive_changes, args=(ear,), name="changes", daemon=True).start()
 
     def make(change: bytes) -> str:
         if instances is None:
             CHANGES[change]()
         else:
-            tell(instances, change)
+            send_change(instances, change)
         return "The list has changed."
 
     @tool(registry=registry)
@@ -59,7 +59,7 @@ def publish(instances: Path | None) -> None:
         return make(b"p")
 
 
-def hear(ear: socket.socket) -> None:
+def receive_changes(ear: socket.socket) -> None:
     """Apply the changes of all instances until the process ends."""
     while True:
         line, _ = ear.accept()
@@ -69,7 +69,7 @@ def hear(ear: socket.socket) -> None:
             line.sendall(change)
 
 
-def tell(instances: Path, change: bytes) -> None:
+def send_change(instances: Path, change: bytes) -> None:
     """Have every instance make a change, this one among them; it is made everywhere once this returns."""
     for port in instances.iterdir():
         with socket.create_connection(("127.0.0.1", int(port.name))) as line:

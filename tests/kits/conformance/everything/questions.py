@@ -76,6 +76,6 @@ def supported(capabilities: Any) -> dict[str, Form | Sampling | Roots]:
     return {key: question for key, question in SEVERAL.items() if needed[key] in capabilities}
 
 
-def told(answer: Answer) -> str:
+def describe(answer: Answer) -> str:
     """An answer in words."""
     return f"action={answer.action}, content={json.dumps(dict(answer.content))}"
