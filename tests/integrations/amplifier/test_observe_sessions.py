@@ -68,7 +68,7 @@ async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: st
 async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
-    server = Observed(tmp_path, modules, plan=plan, start_timeout=1, others=[plain_tool(tmp_path)])
+    server = Observed(tmp_path, modules, plan=plan, start_timeout=1, other_sources=[plain_tool(tmp_path)])
     with anyio.fail_after(TIMEOUT):
         async with server.client(mode=mode) as client:
             for name in ("own", "good"):
