@@ -17,7 +17,8 @@ from tests.kits.audit.audit_kit import read_records
 from tests.kits.policies.policies_kit import build_bridge
 from tests.kits.policies.ways import CASES, ELSEWHERE, TRAIL, WAYS, follow_way, publish_name
 
-STARTS_CALL = re.compile(r"^(?! *(?:>>>|\.\.\. )).*\.(dispatch|dispatch_entry|invoke|invoke_entry|run_prepared)\(", re.MULTILINE)
+NO_EXAMPLE = r"^(?! *(?:>>>|\.\.\. )).*"
+STARTS_CALL = re.compile(NO_EXAMPLE + r"\.(dispatch|dispatch_entry|invoke|invoke_entry|run_prepared)\(", re.MULTILINE)
 OTHERS = {
     "_engine/registry.py": "the registry itself",
     "_server/completions.py": "completes arguments",
