@@ -144,7 +144,7 @@ class ModuleLoader:
     def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
         if module_id in self.installed:
             return self.installed[module_id]
-        points = {entry.name: entry for entry in reversed(entry_points(group=ENTRY_POINT_GROUP))}
+        points = {entry.name: entry for entry in reversed(tuple(entry_points(group=ENTRY_POINT_GROUP)))}
         place = points.get(module_id) or self.search_folders(module_id)
         if place is None and module_id in OWN_MODULES:
             target = f"mcp_bridge._integrations.amplifier.{OWN_MODULES[module_id]}:mount"
