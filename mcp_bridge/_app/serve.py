@@ -72,8 +72,8 @@ def serve(
     info = ServerInfo(name=name, version=version, title=title, instructions=instructions, lifespan=lifespan)
     bridge = to_bridge(tools, token=token, state=state, info=info)
     if http is None:
-        with ShutdownSignals() as ending, reserve_stdio() as pipes:
-            run_on_event_loop(serve_stdio, bridge, pipes, ending)
+        with ShutdownSignals() as signals, reserve_stdio() as pipes:
+            run_on_event_loop(serve_stdio, bridge, pipes, signals)
         return
     from mcp_bridge._transports.http.access import Access
     from mcp_bridge._transports.http.app import HttpOptions
@@ -84,8 +84,8 @@ def serve(
     def announce(url: str) -> None:
         print(f"Serving on {url}/mcp", file=sys.stderr, flush=True)
 
-    with ShutdownSignals() as ending, detach_stdin():
-        run_on_event_loop(serve_http, bridge, host, port, options, announce, ending)
+    with ShutdownSignals() as signals, detach_stdin():
+        run_on_event_loop(serve_http, bridge, host, port, options, announce, signals)
 
 
 def asgi_app(
@@ -137,23 +137,24 @@ def asgi_app(
 async def serve_stdio(
     bridge: Bridge,
     pipes: StdioPipes,
-    ending: ShutdownSignals | None = None,
-    ready: Callable[[], None] = lambda: None,
+    signals: ShutdownSignals | None = None,
+    on_ready: Callable[[], None] = lambda: None,
     *,
-    loaded: Callable[[], None] = lambda: None,
+    on_import: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve one client over private pipes; `ending` handles the signals, if the caller has set it up.
+    """Serve one client over private pipes. `signals` are handlers that the caller has installed.
 
-    `loaded` is called when the server is imported, before the sources start, and `ready` once they have started.
+    `on_import` is called once the modules of the server are imported, before the sources start. `on_ready` is called
+    once the sources have started.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge._transports import stdio
 
     endpoint = bridge.endpoint
-    loaded()
-    async with _run_cancellable(bridge, ending, ready):
-        await stdio.serve(endpoint, pipes, drain=bridge.drain, ending=ending)
+    on_import()
+    async with _run_cancellable(bridge, signals, on_ready):
+        await stdio.serve(endpoint, pipes, drain=bridge.drain, signals=signals)
 
 
 async def serve_http(
@@ -162,7 +163,7 @@ async def serve_http(
     port: int,
     options: HttpOptions,
     announce: Callable[[str], None],
-    ending: ShutdownSignals | None = None,
+    signals: ShutdownSignals | None = None,
 ) -> None:
     """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
 
@@ -171,17 +172,21 @@ async def serve_http(
     from mcp_bridge._transports.http import server as http_server
     from mcp_bridge._transports.http.app import BridgeApp
 
-    bound = http_server.listen(host, port, token=options.access.authenticator)
-    async with _run_cancellable(bridge, ending, lambda: announce(http_server.format_address(bound))):
+    bound = http_server.listen(host, port, has_token=options.access.authenticator is not None)
+
+    def announce_address() -> None:
+        announce(http_server.format_address(bound))
+
+    async with _run_cancellable(bridge, signals, announce_address):
         app = BridgeApp(bridge.endpoint, replace(options, list_states=bridge.list_states))
-        await http_server.serve(app, bound, drain=bridge.drain, ending=ending)
+        await http_server.serve(app, bound, drain=bridge.drain, signals=signals)
 
 
 async def serve_local_socket(
     bridge: Bridge,
     listener: LocalListener,
-    ending: ShutdownSignals | None = None,
-    ready: Callable[[], None] = lambda: None,
+    signals: ShutdownSignals | None = None,
+    on_ready: Callable[[], None] = lambda: None,
     *,
     idle: float,
     settings: Settings | None = None,
@@ -198,7 +203,7 @@ async def serve_local_socket(
     start = anyio.Event()
 
     def accept_clients() -> None:
-        ready()
+        on_ready()
         start.set()
 
     def find_api() -> OperatorApi:
@@ -209,50 +214,56 @@ async def serve_local_socket(
     operators = OperatorConnections(find_api)
 
     async def serve_operator(connection: socket.socket, count_connected: Callable[[], int]) -> None:
+        # The socket server passes the function with each connection. The page shows its result.
         bridge.count_connected = count_connected
         await operators.serve_connection(connection)
 
-    async with _run_cancellable(bridge, ending, accept_clients):
+    async with _run_cancellable(bridge, signals, accept_clients):
         await start.wait()
         try:
             await local_socket.serve(
-                bridge.endpoint, listener, serve_operator, idle=idle, drain=bridge.drain, ending=ending
+                bridge.endpoint, listener, serve_operator, idle=idle, drain=bridge.drain, signals=signals
             )
         finally:
             await operators.close()
 
 
-async def run_worker(bridge: Bridge, ready: Callable[[], None], ending: ShutdownSignals) -> None:
-    """Run the tasks of servers with the same settings, until a signal arrives.
+async def run_worker(bridge: Bridge, on_ready: Callable[[], None], signals: ShutdownSignals) -> None:
+    """Run tasks from the store that other servers share with this one, until a signal arrives.
 
     The first signal lets running tasks end for `bridge.drain` seconds. Raises ConfigError or SourceError if there are
     no tools.
     """
     endpoint = bridge.endpoint
-    async with _run_cancellable(bridge, ending, ready):
+    async with _run_cancellable(bridge, signals, on_ready):
         await bridge.wait_until_started()
-        with anyio.CancelScope() as scope, ending.handle_while_serving(scope.cancel, scope.cancel, bridge.drain):
+        # Both signals cancel: after a cancellation, the endpoint gives running tasks the time to end.
+        with anyio.CancelScope() as scope, signals.handle_while_serving(scope.cancel, scope.cancel, bridge.drain):
             await endpoint.run_worker()
 
 
 @contextlib.asynccontextmanager
 async def _run_cancellable(
-    bridge: Bridge, ending: ShutdownSignals | None, ready: Callable[[], None] = lambda: None
+    bridge: Bridge, signals: ShutdownSignals | None, on_ready: Callable[[], None] = lambda: None
 ) -> AsyncIterator[None]:
-    """Run the sources and call `ready` once they have started; a failed start cancels the block and is raised."""
+    """Run the sources during the block, and call `on_ready` once they have started.
+
+    A failed start cancels the block and is raised after it. A signal during the start cancels the block, too.
+    """
+    # The task group would wrap an error in an exception group, so it is raised outside of the group.
     errors: list[BridgeError] = []
 
     async def wait_for_start(scope: anyio.CancelScope) -> None:
         try:
             await bridge.wait_until_started()
-            ready()
+            on_ready()
         except BridgeError as error:
             errors.append(error)
             scope.cancel()
 
     with (
         anyio.CancelScope() as scope,
-        ending.handle_while_starting(scope.cancel) if ending is not None else contextlib.nullcontext(),
+        signals.handle_while_starting(scope.cancel) if signals is not None else contextlib.nullcontext(),
     ):
         async with bridge.run_sources(), anyio.create_task_group() as tasks:
             tasks.start_soon(wait_for_start, tasks.cancel_scope)
@@ -263,7 +274,7 @@ async def _run_cancellable(
 
 
 def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
-    """Run a function on an event loop that tools cannot stop: that of asyncio, unless `loop_factory` makes another."""
+    """Run a function on an event loop that tools cannot stop. By default, it is the event loop of asyncio."""
     return anyio.run(
         main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
     )

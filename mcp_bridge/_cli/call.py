@@ -25,6 +25,7 @@ from mcp_bridge._contracts.log_levels import Level, check_level
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._protocol.wire.values import to_plain, to_text
 from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.terminal_text import escape_line
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class TerminalCall(RunningCall):
-    """A call in a terminal. Progress is a bar on stderr, or lines if that is no terminal, and log messages are lines.
+    """A call in a terminal. Progress is a bar on stderr, or lines without a terminal. Log messages are lines.
 
     The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. Other questions raise
     MissingCapability.
@@ -80,10 +81,14 @@ class TerminalCall(RunningCall):
         """Ask at the terminal. Raises MissingCapability without a terminal, and for sampling and roots."""
         self.close()
         answers: dict[str, Any] = {}
+        # Time limits pause while the user answers.
         with self.release_holds():
             for key, question in questions.items():
-                answer = await self._prompt.ask_user(question) if self._prompt is not None else None
+                answer = None
+                if self._prompt is not None:
+                    answer = await self._prompt.ask_user(question)
                 if answer is None:
+                    # The base class raises MissingCapability.
                     return await super().put({key: question})
                 answers[key] = answer
         return answers
@@ -106,8 +111,12 @@ def call_tool(options: CallOptions) -> None:
     with reserve_stdio(keeps_terminal=True) as pipes:
         bridge, prompt = load_target(target).bridge, _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
-        bridge.registry.pipeline.on_exception = lambda error, reference: exceptions.update({reference: error})
-        with logs.hold_start_errors() as release:
+
+        def record_exception(error: BaseException, reference: str) -> None:
+            exceptions[reference] = error
+
+        bridge.registry.pipeline.on_exception = record_exception
+        with logs.delay_start_errors() as release:
             result = anyio.run(_dispatch_call, bridge, name, arguments, prompt, release)
     if result is None:
         raise KeyboardInterrupt
@@ -116,11 +125,12 @@ def call_tool(options: CallOptions) -> None:
     elif result.is_error:
         report(result.error_text)
         lines = _format_result(result)
+        # The user compares a result that does not match its schema with the errors.
         if result.code == InvalidOutput.code and lines:
             report("The result was:", *lines)
     else:
         print_lines(*_format_result(result))
-    exit_with(not result.is_error)
+    exit_with(ok=not result.is_error)
 
 
 def _call_remote(address: ServerAddress, name: str, arguments: CallArguments, *, as_json: bool) -> NoReturn:
@@ -134,7 +144,7 @@ def _call_remote(address: ServerAddress, name: str, arguments: CallArguments, *,
         print_lines(*map(format_block, row["content"]))
     else:
         report(row["error"])
-    exit_with(row["ok"])
+    exit_with(ok=row["ok"])
 
 
 def _open_prompt(source: int) -> TerminalPrompt | None:
@@ -166,7 +176,8 @@ async def _dispatch_call(
         if entry is None:
             # The result names the server of the tool if that is unavailable. Otherwise, ToolNotFound is raised.
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), RunningCall())
-        call, result = ToolCall(id="cli", name=name, arguments=arguments.parse_pairs(entry.input_schema)), None
+        call = ToolCall(id="cli", name=name, arguments=arguments.parse_pairs(entry.input_schema))
+        result = None
         # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
         with contextlib.closing(TerminalCall(prompt)) as ctx:
             async with anyio.create_task_group() as tasks:
@@ -183,10 +194,11 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
 
     row: dict[str, Any] = {"ok": bool(result.success), "output": result.output}
     if result.content is not None:
-        row["content"] = [render_block(item, "") for item in result.content]
+        row["content"] = [render_block(item, IN_PROCESS) for item in result.content]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
         for reference, error in exceptions.items():
+            # Other exceptions may be of nested calls, whose errors the tool has handled.
             if reference in result.error_text:
                 # This does not fail if the exception's own `__str__` raises.
                 message = str(TracebackException.from_exception(error))
@@ -198,6 +210,6 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
 
 def _format_result(result: ToolResult) -> list[str]:
     if result.content:
-        blocks = [render_block(item, "") for item in result.content]
+        blocks = [render_block(item, IN_PROCESS) for item in result.content]
         return [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
     return [] if result.output is None else [to_text(result.output)]

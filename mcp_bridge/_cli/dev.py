@@ -15,7 +15,13 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import DevOptions
 from mcp_bridge._cli.output import format_entry_counts, report
-from mcp_bridge._cli.serve import DEFAULT_ADDRESS, build_http_options, make_entry_builder, own_process, run_http_server
+from mcp_bridge._cli.serve import (
+    DEFAULT_ADDRESS,
+    build_http_options,
+    make_entry_builder,
+    manage_process,
+    run_http_server,
+)
 from mcp_bridge._cli.target import RELOAD_HINT, can_reload, hide_secrets, load_target
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
 from mcp_bridge._transports.http.access import Access
@@ -32,7 +38,7 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
     """Serve a file with its page until a signal; `guard` is the process guard, if one runs. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    with own_process(guard) as ending, detach_stdin():
+    with manage_process(guard) as signals, detach_stdin():
         token = secrets.token_urlsafe(TOKEN_BYTES)
         target = load_target(options.file, watch=can_reload(), private=True)
         hide_secrets(target.bridge, [token])
@@ -54,7 +60,7 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
             if options.open:
                 _open_page(page_url)
 
-        run_http_server(target, host, port, http_options, ending, announce)
+        run_http_server(target, host, port, http_options, signals, announce)
 
 
 def _choose_port(host: str, port: int) -> int:

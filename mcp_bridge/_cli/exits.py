@@ -64,7 +64,7 @@ def report_errors() -> Iterator[None]:
         raise SystemExit(code) from None
 
 
-def exit_with(ok: bool) -> NoReturn:
+def exit_with(*, ok: bool) -> NoReturn:
     """Exit with 0 if all is well, else with 1."""
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 

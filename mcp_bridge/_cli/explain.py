@@ -30,7 +30,7 @@ def explain_tool_call(options: ExplainOptions) -> None:
     logs.configure_logging(options.log_level)
     target, name, words = split_target(options.words, options.file, "tool")
     arguments = CallArguments.read_words(options.arguments, words)
-    with logs.hold_start_errors():
+    with logs.delay_start_errors():
         bridge = load_and_start(target)
         explanation, steps = anyio.run(_explain, bridge, name, arguments, options.principal)
     outcome = explanation.outcome
@@ -47,7 +47,7 @@ def explain_tool_call(options: ExplainOptions) -> None:
         )
     else:
         _print_explanation(name, explanation, steps)
-    exit_with(outcome != "stops")
+    exit_with(ok=outcome != "stops")
 
 
 async def _explain(

@@ -69,7 +69,7 @@ class OneLineFormatter(logging.Formatter):
 
 
 class StartErrors(logging.Filter):
-    """Holds the errors of sources back from stderr until the start has succeeded or failed.
+    """Delays the errors of sources on stderr until the start has succeeded or failed.
 
     The command itself reports the errors that end a start. Without this filter, they would be shown twice.
     """
@@ -95,8 +95,8 @@ class StartErrors(logging.Filter):
 
 
 @contextmanager
-def hold_start_errors() -> Iterator[Callable[[], None]]:
-    """Hold errors of the start back until the returned function is called, or the block ends."""
+def delay_start_errors() -> Iterator[Callable[[], None]]:
+    """Delay errors of the start until the returned function is called, or the block ends."""
     handler: logging.Handler = logging.NullHandler()
     for root_handler in logging.getLogger().handlers:
         # Handlers of files derive from this class, so the type is compared.

@@ -82,7 +82,7 @@ def check_module(options: ModuleOptions) -> None:
         write_json(result)
     else:
         _print_result(result)
-    exit_with(result["ok"])
+    exit_with(ok=result["ok"])
 
 
 def _list_secrets(value: Any, *, is_secret: bool = False) -> list[str]:

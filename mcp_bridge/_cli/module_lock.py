@@ -42,7 +42,7 @@ def lock_modules(command: LockOptions) -> None:
         write_json({"lock": str(lock_file.path), "modules": rows, "errors": outcome.errors})
     else:
         _report_outcome(outcome, lock_file.path)
-    exit_with(not outcome.errors)
+    exit_with(ok=not outcome.errors)
 
 
 def _find_git_modules(settings: Settings) -> list[RequestedModule]:

@@ -1,10 +1,10 @@
-"""`serve`: over stdio or HTTP, until the client disconnects or a signal arrives."""
+"""`serve`: serves a file over stdio or HTTP, until the client disconnects or a signal arrives."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.output import format_entry_counts, report
 from mcp_bridge._cli.serve_options import ServeOptions
-from mcp_bridge._cli.target import NO_RECORD, RELOAD_HINT, BridgeTarget, can_reload, hide_secrets, load_target
+from mcp_bridge._cli.target import NO_RECORD_VARIABLE, RELOAD_HINT, BridgeTarget, can_reload, hide_secrets, load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._engine.plugins import make_store
@@ -44,16 +44,17 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
-    with own_process(guard) as ending:
+    with manage_process(guard) as signals:
         if options.http is None:
             # Stdout is reserved before any tool is imported: what tools print must not reach the client.
             with reserve_stdio() as pipes:
                 target = _load_bridge(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
-                with logs.hold_start_errors() as release:
-                    serve = partial(serve_stdio, loaded=enable_collections)
-                    run_on_event_loop(serve, target.bridge, pipes, ending, release, loop_factory=target.loop_factory)
+                # The command itself reports the error of a failed start.
+                with logs.delay_start_errors() as release:
+                    serve = partial(serve_stdio, on_import=enable_collections)
+                    run_on_event_loop(serve, target.bridge, pipes, signals, release, loop_factory=target.loop_factory)
         else:
             with detach_stdin():
                 target = _load_bridge(options)
@@ -64,18 +65,18 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
                     counts = format_entry_counts(target.bridge.registry)
                     report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse). Press Ctrl-C to stop.")
 
-                run_http_server(target, host, port, http_options, ending, announce)
+                run_http_server(target, host, port, http_options, signals, announce)
 
 
 @contextlib.contextmanager
-def own_process(guard: Supervisor | None) -> Iterator[ShutdownSignals]:
+def manage_process(guard: Supervisor | None) -> Iterator[ShutdownSignals]:
     """Receive the signals of this process inside the block, and end its descendants after it.
 
-    The process guard ends them too, and in any case, so nothing is done if one is running.
+    A process guard ends the descendants even after a crash, so nothing is done for them if one is running.
     """
-    supervised = end_descendants(GRACE) if guard is None else contextlib.nullcontext()
-    with ShutdownSignals(lasting=True, guard=guard) as ending, relay_stderr(), supervised:
-        yield ending
+    cleanup = end_descendants(GRACE) if guard is None else contextlib.nullcontext()
+    with ShutdownSignals(lasting=True, guard=guard) as signals, relay_stderr(), cleanup:
+        yield signals
 
 
 def run_http_server(
@@ -83,18 +84,18 @@ def run_http_server(
     host: str,
     port: int,
     options: HttpOptions,
-    ending: ShutdownSignals,
+    signals: ShutdownSignals,
     announce: Callable[[str], None],
 ) -> None:
     """Serve over HTTP until a signal. Once clients can connect, call `announce` with the URL."""
-    with logs.hold_start_errors() as release:
+    with logs.delay_start_errors() as release:
 
         def handle_start(url: str) -> None:
             release()
             announce(url)
 
         run_on_event_loop(
-            serve_http, target.bridge, host, port, options, handle_start, ending, loop_factory=target.loop_factory
+            serve_http, target.bridge, host, port, options, handle_start, signals, loop_factory=target.loop_factory
         )
 
 
@@ -102,7 +103,8 @@ def _load_bridge(options: ServeOptions) -> BridgeTarget:
     if options.reload and not can_reload():
         raise ConfigError("watching files needs the package watchfiles", where="--reload", hint=RELOAD_HINT)
     target = load_target(options.file, watch=options.reload, token_env=options.token_env)
-    if os.environ.get(NO_RECORD):
+    # The command `doctor` has started this process.
+    if os.environ.get(NO_RECORD_VARIABLE):
         target.bridge.disable_recording()
     return target
 
@@ -133,10 +135,13 @@ def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None)
             raise
         raise target.settings.add_location(error, "http", "token_env") from error
     reloader = None
+    named_tokens: Mapping[str, str] = {}
     if settings.tokens:
         reloader = TokenReloader(target.path, target.settings, partial(hide_secrets, target.bridge))
-    authenticator = build_authenticator(target.settings, token, reloader.tokens if reloader is not None else {})
+        named_tokens = reloader.tokens
+    authenticator = build_authenticator(target.settings, token, named_tokens)
     if reloader is not None and authenticator is not None:
+        # The reloader replaces the tokens of the authenticator while it serves.
         reloader.accepted = authenticator.tokens
     access = Access.for_host(
         host, hosts=settings.allowed_hosts, origins=settings.allowed_origins, authenticator=authenticator
@@ -166,10 +171,10 @@ def build_http_options(
     timeouts = ClientTimeouts()
     if http.client_timeout is not None:
         timeouts = ClientTimeouts(receive=http.client_timeout, send=http.client_timeout)
-    # Events have a separate store, because they would push other state out of a bounded one. It is in memory, unless
-    # the store is third-party: the sessions end with this process.
-    store = parse_store_address(settings.state.store).type
-    event_store = make_store(store if ":" in store else "memory")
+    # Events have a separate store: a store of limited size would remove other state to make space for them. The memory
+    # suffices, because the sessions end with this process. A third-party store (`module:attribute`) is used anyway.
+    store_type = parse_store_address(settings.state.store).type
+    event_store = make_store(store_type if ":" in store_type else "memory")
     sessions = SessionOptions(sessions=http.sessions, idle=http.idle, resuming=ResumeOptions(store=event_store))
     return HttpOptions(
         access=access,
@@ -184,7 +189,7 @@ def build_http_options(
 
 
 def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
-    """Build the page of a served file. It can install the server only if it is on the machine of its users."""
+    """Build the page of a served file. It offers to install the server only to users on this machine."""
     from mcp_bridge._app.operator_api import build_operator_api
     from mcp_bridge._transports.http.access import is_loopback
     from mcp_bridge._web.subject import PageOptions
@@ -201,12 +206,12 @@ def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
 
 
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
-    """Return a function for the page. It builds the entry of the served file, and returns the path of the file, too."""
+    """Return a function for the page. It returns a client's entry for the served file, and the path of this file."""
 
     def build_target_entry() -> tuple[ServerEntry, str]:
         from mcp_bridge._cli.install import build_entry
 
-        entry, file = build_entry(target.path, None)
-        return entry, str(file.path)
+        entry, served_file = build_entry(target.path, None)
+        return entry, str(served_file.path)
 
     return build_target_entry

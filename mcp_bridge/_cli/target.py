@@ -22,7 +22,7 @@ SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
 DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
 _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
 """Names that every project may have. Such a file is named after its folder."""
-NO_RECORD = "MCP_BRIDGE_NO_RECORD"
+NO_RECORD_VARIABLE = "MCP_BRIDGE_NO_RECORD"
 """`doctor` starts servers with this variable. A bridge then reads the definitions of upstreams, and records none."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
 RELOAD_HINT = f"Run `pip install '{DISTRIBUTION}[reload]'`"

@@ -56,7 +56,7 @@ def review_definitions(options: TrustOptions) -> None:
     else:
         report_problems(problems)
         _print_outcome(len(pending), len(accepted), lock, options.tool or ())
-    exit_with(len(accepted) == len(pending))
+    exit_with(ok=len(accepted) == len(pending))
 
 
 async def _find_pending(bridge: Bridge, patterns: Sequence[str]) -> list[PendingDefinition]:

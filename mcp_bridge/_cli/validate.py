@@ -75,7 +75,7 @@ def validate_target(options: ValidateOptions) -> None:
         )
         if profiles:
             print_lines(_summarize(findings, profiles))
-    exit_with(ok)
+    exit_with(ok=ok)
 
 
 def _choose_profiles(client: str | None) -> Sequence[Profile]:

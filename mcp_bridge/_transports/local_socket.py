@@ -65,17 +65,17 @@ async def serve(
     *,
     idle: float,
     drain: float = DRAIN_TIMEOUT,
-    ending: ShutdownSignals | None = None,
+    signals: ShutdownSignals | None = None,
 ) -> None:
     """Serve clients until none has been connected for `idle` seconds, or a signal; then drain for `drain` seconds."""
     raise_descriptor_limit()
-    with ending or ShutdownSignals() as signals:
+    with signals or ShutdownSignals() as active_signals:
         async with anyio.create_task_group() as group:
             await group.start(endpoint.run)
             async with own_tasks() as tasks:
                 server = LocalSocketServer(endpoint, listener, serve_operator, tasks, idle=idle, drain=drain)
-                hurry = server.counter.shorten_waits
-                with signals.handle_while_serving(lambda: group.start_soon(server.stop), hurry, drain):
+                shorten_waits = server.counter.shorten_waits
+                with active_signals.handle_while_serving(lambda: group.start_soon(server.stop), shorten_waits, drain):
                     await server.run()
             group.cancel_scope.cancel()
 

@@ -88,11 +88,11 @@ class ShutdownSignals:
     nothing is done.
     """
 
-    def __init__(self, *, lasting: bool = False, signals: bool = True, guard: Supervisor | None = None) -> None:
+    def __init__(self, *, lasting: bool = False, is_enabled: bool = True, guard: Supervisor | None = None) -> None:
         self._is_lasting = lasting
         self._guard = guard
         self._direct_counts: Counter[int] = Counter()
-        self._is_enabled = signals
+        self._is_enabled = is_enabled
         self._depth = 0
         self._previous_handlers: dict[int, Any] = {}
         self._signal_count = 0

@@ -76,18 +76,19 @@ async def serve(
     pipes: StdioPipes,
     *,
     drain: float = DRAIN_TIMEOUT,
-    signals: bool = True,
-    ending: ShutdownSignals | None = None,
+    handles_signals: bool = True,
+    signals: ShutdownSignals | None = None,
 ) -> None:
     """Serve one client over `pipes` until its input ends or a signal comes; then drain for `drain` seconds.
 
-    `ending` handles the signals already; without it they are handled here, unless `signals` is false.
+    `signals` are handlers that the caller has installed. Without them, handlers are installed here, unless
+    `handles_signals` is false.
     """
-    with ending or ShutdownSignals(signals=signals) as shutdown:
-        await _serve_pipes(endpoint, pipes, drain, shutdown)
+    with signals or ShutdownSignals(is_enabled=handles_signals) as active_signals:
+        await _serve_pipes(endpoint, pipes, drain, active_signals)
 
 
-async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, ending: ShutdownSignals) -> None:
+async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, signals: ShutdownSignals) -> None:
     counter = RequestCounter()
     writer = MessageWriter(Descriptor(pipes.sink))
     deadline: float | None = None
@@ -121,8 +122,8 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, endi
         await group.start(endpoint.run)
         async with own_tasks() as tasks:
             client = endpoint.connect(writer, tasks, counter, transport="stdio")
-            reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=ending.begin_drain)
-            with ending.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
+            reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=signals.begin_drain)
+            with signals.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
                 if await reader.run():
                     # No answer can arrive any more.
                     endpoint.calls.reject_questions()

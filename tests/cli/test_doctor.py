@@ -111,7 +111,7 @@ def test_variables_of_the_settings_are_taken_from_the_shell_with_a_warning(
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"inner": server}}))
     examination = run_here("doctor", "mcp.json")
     assert examination.code == 0, examination.out
-    assert "warn variables: taken from this shell, as no client does: MY_NAME, MY_TOKEN" in examination.out
+    assert "warn variables: taken from this shell, but clients do not pass them: MY_NAME, MY_TOKEN" in examination.out
     assert "mcp-bridge install CLIENT FILE --env MY_NAME --env MY_TOKEN" in examination.out
     assert "hidden-value" not in examination.out
 

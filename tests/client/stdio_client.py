@@ -119,7 +119,7 @@ async def serve_over_pipes(
 
     async def serve() -> None:
         try:
-            await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), drain=drain, signals=False)
+            await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), drain=drain, handles_signals=False)
         finally:
             os.close(to_client)
 

@@ -236,7 +236,7 @@ async def test_a_closed_output_ends_serving_although_input_stays_open(registry: 
         os.write(to_server, b"{\n")
         os.close(from_server)
         with anyio.fail_after(TIMEOUT):
-            await stdio.serve(Bridge(registry).endpoint, StdioPipes(from_client, to_client), signals=False)
+            await stdio.serve(Bridge(registry).endpoint, StdioPipes(from_client, to_client), handles_signals=False)
     finally:
         for descriptor in (from_client, to_server, to_client):
             os.close(descriptor)
@@ -260,7 +260,7 @@ async def test_senders_that_wait_for_a_reader_continue_when_it_closes(registry: 
                 os.write(to_server, b"".join(map(encode_line, calls)))
 
                 async def serve() -> None:
-                    await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), signals=False)
+                    await stdio.serve(bridge.endpoint, StdioPipes(from_client, to_client), handles_signals=False)
 
                 tasks.start_soon(serve)
                 await anyio.wait_readable(from_server)
@@ -278,7 +278,7 @@ async def test_input_that_cannot_be_read_is_the_end_of_input(
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         with anyio.fail_after(TIMEOUT):
-            await stdio.serve(Bridge(registry).endpoint, StdioPipes(folder, nowhere), signals=False)
+            await stdio.serve(Bridge(registry).endpoint, StdioPipes(folder, nowhere), handles_signals=False)
     finally:
         os.close(folder)
         os.close(nowhere)

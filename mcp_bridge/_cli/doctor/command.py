@@ -1,4 +1,4 @@
-"""`doctor`: chooses between the servers of a client, the server of a file, of a URL and of a command."""
+"""`doctor`: checks the servers of a client, or one server, which a file, a URL or a command describes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CREDENTIAL = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def run_doctor(options: DoctorOptions) -> None:
-    """Check the servers of a client, the server of a file, of a URL or of a command; exit with 1 if a check fails.
+    """Check the servers of a client, or one server. Exit with 1 if a check fails.
 
     Raises ConfigError for invalid options.
     """
@@ -46,13 +46,12 @@ def run_doctor(options: DoctorOptions) -> None:
             if value is not None:
                 raise ConfigError("needs a client", where=option, hint="Use it with `mcp-bridge doctor CLIENT`")
         ok = _examine_server(target, options, call)
-    exit_with(ok)
+    exit_with(ok=ok)
 
 
 def _is_client(target: str) -> bool:
     """Whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
-    word = Path(target)
-    if "." in target or len(word.parts) != 1:
+    if "." in target or len(Path(target).parts) != 1:
         return False
     from mcp_bridge._cli.clients import suggest_clients
     from mcp_bridge._desktop.table import CLIENTS
@@ -113,13 +112,16 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
         outcomes = [check_stateless(start, call_check), check_handshake(start, call_check)]
     checks = [*_warn_of_variables(names), *collect_checks(outcomes, is_bridge=address is None)]
     eras = [outcome.result for outcome in outcomes]
-    # A bridge supports both eras; another server needs to support only one.
-    are_eras_ok = any(era.ok for era in eras) and (address is not None or all(era.ok for era in eras))
+    # A bridge supports both eras. Another server needs to support only one.
+    if address is None:
+        are_eras_ok = all(era.ok for era in eras)
+    else:
+        are_eras_ok = any(era.ok for era in eras)
     ok = are_eras_ok and all(check.ok for check in checks)
     results = redact_results([*eras, *checks], find_secret_values(environ, ()))
     if options.as_json:
-        place = {"url": url} if url is not None else {"command": list(argv)}
-        write_json({**place, "ok": ok, "checks": [asdict(result) for result in results]})
+        subject = {"url": url} if url is not None else {"command": list(argv)}
+        write_json({**subject, "ok": ok, "checks": [asdict(result) for result in results]})
     else:
         print_lines(f"url: {url}" if url is not None else f"command: {shlex.join(argv)}")
         print_lines(*format_results(results))
@@ -127,7 +129,7 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
 
 
 def _list_needed_variables(path: Path) -> list[str]:
-    """Return the variables in the references of a settings file, except those of every client and unset ones."""
+    """Return the variables to which a settings file refers, if they are set and clients do not pass them anyway."""
     if not is_settings(path):
         return []
     from mcp_bridge._settings import prepare, read_document
@@ -146,9 +148,13 @@ def _list_needed_variables(path: Path) -> list[str]:
 
 
 def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
-    """Warn of variables: a client passes them to a server only if its entry has them."""
+    """Warn of variables that a client passes to a server only if its entry has them."""
     if not names:
         return []
     words = " ".join(f"--env {name}" for name in names)
     advice = f"The entry of the server in the client needs them: mcp-bridge install CLIENT FILE {words}"
-    return [CheckResult("variables", True, f"taken from this shell, as no client does: {', '.join(names)}", advice)]
+    return [
+        CheckResult(
+            "variables", True, f"taken from this shell, but clients do not pass them: {', '.join(names)}", advice
+        )
+    ]

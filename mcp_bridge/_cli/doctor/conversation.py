@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from mcp_bridge._cli.output import report
-from mcp_bridge._cli.target import NO_RECORD
+from mcp_bridge._cli.target import NO_RECORD_VARIABLE
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND
 from mcp_bridge._protocol.peer.connection import Message, make_notification
@@ -143,7 +143,7 @@ class Conversation:
             return LaunchCommand(
                 command=start.argv[0],
                 args=start.argv[1:],
-                env={**start.environ, NO_RECORD: "1"},
+                env={**start.environ, NO_RECORD_VARIABLE: "1"},
                 directory=start.folder,
                 inherits=False,
                 on_print=self._keep_stderr,

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.errors import ConfigError
 
 TIMEOUT = 60
 """Seconds that a program has to print its help."""
-_HELP = {"git": "-h"}
+_OTHER_HELP_OPTIONS = {"git": "-h"}
 """The option for programs whose `--help` opens a manual. For others, `-h` may mean anything."""
 _PLAIN_OUTPUT = {
     "COLUMNS": "120",
@@ -41,7 +41,8 @@ def import_command(options: ImportCommandOptions) -> None:
         raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
     if shutil.which(words[0]) is None:
         raise ConfigError(f"the program '{words[0]}' was not found", hint="Install it, or give its full path")
-    command = parse_help(*_read_help(words), words)
+    text, has_failed = _read_help(words)
+    command = parse_help(text, has_failed, words)
     print(render_settings(command), end="")
     count = format_count(len(command.parameters), "parameter")
     report(f"Drafted a tool with {count} from the help of the program. Remove what a model should not use.")
@@ -49,7 +50,7 @@ def import_command(options: ImportCommandOptions) -> None:
 
 def _read_help(words: Sequence[str]) -> tuple[str, bool]:
     """Return the help text of a program, and whether it is the output of an error. Raises ConfigError."""
-    option = _HELP.get(os.path.basename(words[0]), "--help")
+    option = _OTHER_HELP_OPTIONS.get(os.path.basename(words[0]), "--help")
     command = shlex.join([*words, option])
     try:
         process = subprocess.run(  # noqa: S603 - the user's own command, without a shell

@@ -50,14 +50,14 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
     options = ServeOptions(**order["options"])
     logs.configure_logging(options.log_level, Path(options.log_file) if options.log_file else None)
     supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with ShutdownSignals(lasting=True, guard=guard) as ending, supervised:
+    with ShutdownSignals(lasting=True, guard=guard) as signals, supervised:
         target = load_target(Path(order["file"]), watch=options.reload)
         enable_collections()
         idle = target.settings.shared.idle if target.settings is not None else DEFAULT_IDLE
-        with logs.hold_start_errors() as release:
+        with logs.delay_start_errors() as release:
             serve = partial(serve_local_socket, idle=idle, settings=target.settings, file=order["file"])
             listener = _make_listener(order, options._replace(file=Path(order["file"])), environ)
-            run_on_event_loop(serve, target.bridge, listener, ending, release, loop_factory=target.loop_factory)
+            run_on_event_loop(serve, target.bridge, listener, signals, release, loop_factory=target.loop_factory)
 
 
 def _make_listener(order: dict[str, Any], options: Any, environ: dict[str, str]) -> Any:

@@ -13,7 +13,6 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.descriptors import raise_descriptor_limit
 from mcp_bridge._transports.http.access import is_loopback
 from mcp_bridge._transports.http.app import BridgeApp
-from mcp_bridge._transports.http.bearer import Authenticator
 from mcp_bridge._transports.http1.pool import ConnectionPool
 from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, URGENT_TIMEOUT, ShutdownSignals, drain_calls
 
@@ -25,12 +24,12 @@ ACCEPTED = 64
 """The number of connections that the event loop accepts in one step, before excess ones are closed."""
 
 
-def listen(host: str, port: int, *, token: str | Authenticator | None) -> socket.socket:
-    """Return a bound socket. `token` is the token of the clients, or an authenticator.
+def listen(host: str, port: int, *, has_token: bool) -> socket.socket:
+    """Return a bound socket. `has_token` is whether clients must send a token.
 
     Raises ConfigError for an address in reach of other machines without a token, and for an unavailable one.
     """
-    if token is None and not is_loopback(host):
+    if not has_token and not is_loopback(host):
         raise ConfigError(
             f"refusing to listen on {host}, which others can reach, without a token",
             where="http.host",
@@ -61,18 +60,19 @@ async def serve(
     bound: socket.socket,
     *,
     drain: float = DRAIN_TIMEOUT,
-    signals: bool = True,
-    ending: ShutdownSignals | None = None,
+    handles_signals: bool = True,
+    signals: ShutdownSignals | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
     """Raise the soft limit of descriptors, and serve until a signal or cancellation.
 
     At the first signal, requests are accepted for `app.shutdown_delay` seconds, and then calls in flight have `drain`
-    seconds. `ending` handles the signals already; without it they are handled here, unless `signals` is false.
+    seconds. `signals` are handlers that the caller has installed. Without them, handlers are installed here, unless
+    `handles_signals` is false.
     """
     raise_descriptor_limit()
     shutdown = Shutdown(app, ConnectionPool(app, app.timeouts))
-    with ending or ShutdownSignals(signals=signals) as handled:
+    with signals or ShutdownSignals(is_enabled=handles_signals) as active_signals:
         async with anyio.create_task_group() as tasks:
             # Sources are imported in the meantime, and a signal interrupts the import.
             await anyio.lowlevel.checkpoint()
@@ -80,7 +80,7 @@ async def serve(
             tasks.start_soon(shutdown.stop_when_cancelled)
             started()
             timeout = app.shutdown_delay + drain
-            with handled.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, timeout):
+            with active_signals.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, timeout):
                 # The connections and the lifespan are closed in any case.
                 with anyio.CancelScope(shield=True):
                     await _accept_connections(app, bound, shutdown)

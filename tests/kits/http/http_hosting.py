@@ -82,10 +82,10 @@ async def serve_http(
     bridge = to_bridge(tools)
     options = options or HttpOptions(access=access or Access(), body=body, sessions=sessions or SessionOptions())
     app = BridgeApp(bridge.endpoint, options, around=bridge.run_sources)
-    bound = listen("127.0.0.1", 0, token=None)
+    bound = listen("127.0.0.1", 0, has_token=False)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
-        tasks.start_soon(partial(serve, app, bound, signals=False, started=up.set))
+        tasks.start_soon(partial(serve, app, bound, handles_signals=False, started=up.set))
         await up.wait()
         yield format_address(bound), app
         tasks.cancel_scope.cancel()
@@ -104,7 +104,7 @@ def serve_http_in_thread(tools: ToolRegistry, *, access: Access | None = None, b
 @contextlib.asynccontextmanager
 async def uvicorn_with(app: Any) -> AsyncIterator[str]:
     """The base URL of any ASGI app under uvicorn on a free port."""
-    bound = listen("127.0.0.1", 0, token=None)
+    bound = listen("127.0.0.1", 0, has_token=False)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
     )

@@ -52,7 +52,7 @@ class Hosting:
 @contextlib.contextmanager
 def hosting() -> Iterator[Hosting]:
     """Yield an HTTP server without an app."""
-    bound = listen("127.0.0.1", 0, token=None)
+    bound = listen("127.0.0.1", 0, has_token=False)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with start_blocking_portal() as portal:
         host = Hosting(portal, format_address(bound))

@@ -133,10 +133,10 @@ async def served_page(
     access = Access.for_host("127.0.0.1", origins=origins, authenticator=authenticator)
     page = build_operator_api(bridge, settings, PageOptions(origins=origins, **options))
     app = BridgeApp(bridge.endpoint, HttpOptions(access=access, page=page), around=bridge.run_sources)
-    bound = listen("127.0.0.1", 0, token=authenticator)
+    bound = listen("127.0.0.1", 0, has_token=authenticator is not None)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
-        tasks.start_soon(partial(serve, app, bound, signals=False, started=up.set))
+        tasks.start_soon(partial(serve, app, bound, handles_signals=False, started=up.set))
         await up.wait()
         await bridge.wait_until_started()
         yield ServedPage(format_address(bound), page, tokens)

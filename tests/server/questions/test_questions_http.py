@@ -48,10 +48,10 @@ def anyio_backend() -> str:
 async def hosted(bridge: Bridge) -> AsyncIterator[str]:
     """The base URL of a bridge on a free port."""
     app = BridgeApp(bridge.endpoint, HttpOptions(), around=bridge.run_sources)
-    bound = listen("127.0.0.1", 0, token=None)
+    bound = listen("127.0.0.1", 0, has_token=False)
     async with anyio.create_task_group() as tasks:
         up = anyio.Event()
-        tasks.start_soon(partial(serve, app, bound, signals=False, drain=0.2, started=up.set))
+        tasks.start_soon(partial(serve, app, bound, handles_signals=False, drain=0.2, started=up.set))
         await up.wait()
         yield format_address(bound)
         tasks.cancel_scope.cancel()

@@ -134,7 +134,7 @@ from mcp_bridge._transports.http.app import BridgeApp
 
 async def main():
     bridge = build_from_file(Path("tools.py"))
-    bound = server.listen("127.0.0.1", 0, token=None)
+    bound = server.listen("127.0.0.1", 0, has_token=False)
     app = BridgeApp(bridge.endpoint, around=bridge.run_sources)
     said = lambda: print(server.format_address(bound) + "/mcp", file=__import__("sys").stderr, flush=True)
     await server.serve(app, bound, drain=0.2, started=said)

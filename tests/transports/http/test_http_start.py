@@ -41,7 +41,7 @@ def test_an_address_that_others_can_reach_needs_a_token(tmp_path: Path) -> None:
     assert "--token-env" in stderr
     assert "Traceback" not in stderr
     with pytest.raises(ConfigError, match="token"):
-        listen("::", 0, token=None)
+        listen("::", 0, has_token=False)
 
 
 def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path) -> None:
@@ -103,17 +103,17 @@ def test_invalid_addresses_are_rejected(text: str) -> None:
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 64 + ".example", "256.0.0.1"])
 def test_an_unknown_host_is_an_error_in_the_settings(host: str) -> None:
     with pytest.raises(ConfigError, match="cannot listen"):
-        listen(host, 0, token="abc")
+        listen(host, 0, has_token=True)
 
 
 def test_an_invalid_port_is_an_error_in_the_settings() -> None:
     with pytest.raises(ConfigError, match="70000"):
-        listen("127.0.0.1", 70000, token=None)
+        listen("127.0.0.1", 70000, has_token=False)
 
 
 def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
     try:
-        bound = listen("::1", 0, token=None)
+        bound = listen("::1", 0, has_token=False)
     except ConfigError:
         pytest.skip("this machine has no IPv6")
     with bound:
@@ -143,7 +143,7 @@ async def test_a_failed_start_raises_and_releases_the_port() -> None:
         port = free.getsockname()[1]
     with anyio.fail_after(TIMEOUT), pytest.raises(ConfigError, match="same"):
         await serve_http(bridge, "127.0.0.1", port, HttpOptions(access=Access()), lambda url: None)
-    with listen("127.0.0.1", port, token=None):
+    with listen("127.0.0.1", port, has_token=False):
         pass
 
 
@@ -165,7 +165,7 @@ async def test_cancelled_serving_ends_cleanly_and_releases_the_port() -> None:
                 tasks.cancel_scope.cancel()
                 with contextlib.suppress(anyio.get_cancelled_exc_class()):
                     await anyio.sleep_forever()
-    with listen("127.0.0.1", int(urls[0].rpartition(":")[2]), token=None):
+    with listen("127.0.0.1", int(urls[0].rpartition(":")[2]), has_token=False):
         pass
 
 
