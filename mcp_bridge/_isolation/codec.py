@@ -21,6 +21,7 @@ from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.messages import render_messages
 from mcp_bridge._protocol.wire.outcomes import TABLE
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._protocol.wire.values import to_plain, to_plain_mapping
 
 Json = dict[str, Any]
@@ -49,9 +50,9 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
         content = list(content)
         for index, item in enumerate(content):
             if of_prompt and isinstance(item, Message):
-                content[index] = {"role": item.role, **render_messages([item], "")[0]}
+                content[index] = {"role": item.role, **render_messages([item], IN_PROCESS)[0]}
             else:
-                content[index] = render_block(item, "")
+                content[index] = render_block(item, IN_PROCESS)
     if result.error is None:
         error: Any = None
     elif isinstance(result.error, str):
@@ -156,7 +157,9 @@ def encode_question(question: Question) -> Json:
             is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
             options = {item.name: getattr(question, item.name) for item in fields(question)}
             return {
-                "sampling": to_plain({**options, "messages": render_messages(messages if is_list else [messages], "")})
+                "sampling": to_plain(
+                    {**options, "messages": render_messages(messages if is_list else [messages], IN_PROCESS)}
+                )
             }
         case Roots():
             return {"roots": {}}
@@ -175,7 +178,9 @@ def encode_answer(answer: Any) -> Json:
     if isinstance(answer, Answer):
         return {"answer": {"action": answer.action, "content": to_plain_mapping(answer.content)}}
     if isinstance(answer, Sampled):
-        content = [dict(item) if isinstance(item, Mapping) else render_block(item, "") for item in answer.content]
+        content = [
+            dict(item) if isinstance(item, Mapping) else render_block(item, IN_PROCESS) for item in answer.content
+        ]
         return {"sampled": {"role": answer.role, "content": content, "model": answer.model, "stop": answer.stop_reason}}
     return {"roots": [asdict(root) for root in answer]}
 

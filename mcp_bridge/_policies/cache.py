@@ -16,6 +16,7 @@ from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import EncodedOutput, ToolCall, ToolEntry, ToolResult
 from mcp_bridge._policies.base import READ_ONLY, PolicyServices, ToolPolicy, has_hint
 from mcp_bridge._protocol.wire.content import render_blocks
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._settings.values import Duration
 
@@ -108,7 +109,7 @@ def _to_cached(entry: ToolEntry, result: ToolResult) -> CachedResult | None:
     content = tuple(result.content) if isinstance(result.content, list) else result.content
     try:
         output = dump_json(result.output)
-        blocks = render_blocks(content, "") if content is not None else []
+        blocks = render_blocks(content, IN_PROCESS) if content is not None else []
         size = len(output) + len(dump_json([blocks, result.meta])) + ENTRY
     except (TypeError, ValueError, RecursionError):
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge._contracts.tool import ToolDefinition, ToolResult
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import to_result
 
@@ -38,7 +39,7 @@ def to_model_result(result: ToolResult) -> ModelResult:
     """
     result = to_result(result)
     wire = to_wire(ToolDefinition(name="", description="", module=""))
-    blocks = to_mcp(result, wire, "")["content"]
+    blocks = to_mcp(result, wire, IN_PROCESS)["content"]
     value = None
     if result.success and result.content is None and isinstance(result.output, dict):
         value = result.output

@@ -15,6 +15,7 @@ from mcp_bridge._integrations.xaibo.tool_models import build_xaibo_tool, get_mod
 from mcp_bridge._protocol.wire.client_names import to_client_name
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.outcomes import to_error_result
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._protocol.wire.tools import WireTool, to_wire
 
 
@@ -72,7 +73,7 @@ def _to_wire(entry: ToolEntry) -> WireTool:
 def _format_content(item: Any) -> str:
     if not isinstance(item, Content):
         return str(item)
-    block = render_block(item, "")
+    block = render_block(item, IN_PROCESS)
     if block["type"] == "text":
         return str(block["text"])
     return f"[{block['type']} {block.get('mimeType', '')}]"
