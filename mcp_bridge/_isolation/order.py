@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 MAX_WORKER_LINE = 64 * 1024 * 1024
 """The longest line that a worker may send, in bytes."""
-MEMORY = 2 * 1024**3
-FILES = 256
-FILE_SIZE = 100 * 1024**2
 CONTEXT_FIELDS = ("protocol_version", "principal", "session", "request_id")
 """The attributes of a call's context that the worker gets as they are."""
 
@@ -30,9 +27,9 @@ class WorkerLimits:
     `memory` (address space) and `file_size` are in bytes. `files` is how many may be open at once.
     """
 
-    memory: int = MEMORY
-    files: int = FILES
-    file_size: int = FILE_SIZE
+    memory: int = 2 * 1024**3
+    files: int = 256
+    file_size: int = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class IsolationOptions:
         tools: Patterns of the tools that run in workers. Without any, all tools of the source do.
         workers: The maximum number of processes. Each runs one call at a time.
         env: The environment variables that workers get besides the usual ones.
-        invokes: Patterns of the published tools that calls in workers may call.
+        invokes: Patterns of the published tools that calls in workers may call, and of resources they may read.
         sandbox: Without one, a worker is a plain process.
     """
 
@@ -58,6 +55,7 @@ class IsolationOptions:
         return any(fnmatchcase(name, pattern) for pattern in self.invokes)
 
     def can_read(self, uri: str) -> bool:
+        # Without patterns, `includes_uri` would include every resource.
         return bool(self.invokes) and includes_uri(self.invokes, uri)
 
 
@@ -69,7 +67,8 @@ class WorkerOrder:
         type: The type of the source.
         options: Its raw options.
         directory: The directory of relative paths.
-        working_dir: An argument of `WorkingDirSource.work_in`, as `roots`.
+        working_dir: The working directory of the source's modules.
+        roots: Whether clients may replace the working directory by their root.
         is_whole: Whether no part of the source runs in the bridge's process.
         selection: The result of `Selection.dump`. The agents of the source get only these tools.
     """

@@ -52,11 +52,11 @@ START_TIMEOUT = 60.0
 CLOSE_TIMEOUT = 2.0
 """Seconds that a worker may take to end by itself."""
 OFFER_START = b'{"say":"offer"'
-"""How the line of an offer begins. Offers are large if a source has many tools, but they are not sent by calls."""
+"""How the line of an offer begins. An offer may have any number of values, because a source may have many tools."""
 
 
 class FailedSource(SourceError):
-    """The source in a worker has failed."""
+    """The source in a worker has failed, rather than the process. So another worker would fail as well."""
 
 
 class WorkerProcess:
@@ -145,7 +145,8 @@ class WorkerProcess:
 
     async def reply(self, number: Any, response: Json) -> None:
         """Respond to a request of the call. Wait while the worker does not read."""
-        self._budget.charge(self._send_message({"do": "reply", "id": number, **response}) / 1024)
+        length = self._send_message({"do": "reply", "id": number, **response})
+        self._budget.charge(length / 1024)
         if self._writer is not None:
             await self._writer.flush(math.inf)
 
@@ -158,8 +159,9 @@ class WorkerProcess:
             self._send_message({"do": "cancel", "id": self._calls})
             await self._call_ended.wait()
         if self._call_ended.is_set() and self._process is not None:
-            pid, since, spared = self._process.pid, self._called_at, self._idle_processes
-            await anyio.to_thread.run_sync(worker_system.kill_started_since, pid, since, spared)
+            await anyio.to_thread.run_sync(
+                worker_system.kill_started_since, self._process.pid, self._called_at, self._idle_processes
+            )
         return self._call_ended.is_set()
 
     def kill(self) -> None:
@@ -233,6 +235,7 @@ class WorkerProcess:
             self.offered.set()
         elif event in ("log", "updated", "secrets"):
             self._on_message(message)
+        # An oversized line is not parsed, so it counts as a message of the current call.
         elif is_oversized or message.get("id") == self._calls:
             if self._call_stream is not None:
                 # It is closed if the call has ended.
