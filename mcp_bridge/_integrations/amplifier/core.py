@@ -37,7 +37,10 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class CoreHooks(HookRegistry):
-    """The bridge's registry in place of amplifier-core's. It also receives the events of the latter."""
+    """The bridge's registry of hooks, which replaces that of amplifier-core.
+
+    amplifier-core emits some events itself, to its own registry. They are relayed to the hooks in this one.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -45,6 +48,7 @@ class CoreHooks(HookRegistry):
         self._relayed: set[str] = set()
 
     def relay_from(self, core: Any) -> None:
+        """Relay the events of amplifier-core's registry to the hooks that are registered from now on."""
         self._core = core
 
     def register(self, event: str, handler: Handler, priority: int = 0, name: str | None = None) -> Callable[[], None]:
@@ -61,10 +65,11 @@ class CoreHooks(HookRegistry):
 
 
 class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # type: ignore[misc]
-    """A coordinator of amplifier-core with the hooks and mount points of the bridge, because its own fail open.
+    """A coordinator of amplifier-core with the hooks and mount points of the bridge.
 
-    Capabilities, contributors, cancellation, `session_state`, injection limits and the systems for approval and display
-    are amplifier-core's own. `config` and `on_change` are those of the native coordinator.
+    amplifier-core allows a call if one of its hooks fails, and the bridge denies it. Capabilities, contributors,
+    cancellation, `session_state`, injection limits and the systems for approval and display are amplifier-core's own.
+    `config` and `on_change` are those of the native coordinator.
     """
 
     def __new__(
@@ -87,6 +92,7 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         on_change: Callable[[], None] = lambda: None,
         session: SessionObject | None = None,
     ) -> None:
+        # `__new__` has initialized the base class, which is written in Rust.
         hooks.set_default_fields(session_id=self.session_id, parent_id=self.parent_id)
         hooks.relay_from(super().hooks)
         self._hooks = hooks
@@ -175,6 +181,7 @@ class CoreLoader(ModuleLoader):
     async def find_mount(
         self, module_id: str, hint: Any = None, coordinator: Any = None
     ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
+        """Return the function that mounts a module: with amplifier-core's loader if that can load it, or natively."""
         where = await self.locate(module_id, hint, coordinator)
         if isinstance(where, Path) and is_foreign(where):
             return partial(self._mount_foreign, module_id, hint), None

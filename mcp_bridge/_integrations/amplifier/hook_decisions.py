@@ -1,9 +1,9 @@
 """Decisions of hooks: how they are read, combined and applied (HOOK_CONTRACT 1.0.0, HookResult Actions).
 
-The handlers of an event run one after another, and each returns a decision. `HookDecision` combines them. A denial wins
-over a question to the user, then follow an injected text and changed data. Whatever the action is, the result has the
-changed data, all injected texts and all messages. `apply_decision` then shows the messages, stores the texts, and asks
-the user.
+The handlers of an event run one after another, and each returns a decision. `HookDecision` combines them. A denial has
+priority over a question to the user, a question over an injected text, and that over changed data. The result always
+has the changed data, all injected texts and all messages. `apply_decision` then shows the messages, stores the texts,
+and asks the user.
 """
 
 from __future__ import annotations
@@ -193,14 +193,15 @@ async def _ask_user(system: Any, result: HookResult, event: str, prompt: str, op
         if isinstance(system, EventApprover):
             decision = await system.approve_event(result, event)
             allow, deny = DEFAULT_OPTIONS
-            return allow if decision.is_allowed else deny, decision.reason or "The user declined."
+            choice = allow if decision.is_allowed else deny
+            return choice, decision.reason or "The user declined."
         with anyio.fail_after(result.approval_timeout):
             request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
             choice = await resolve_awaitable(request)
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        # The error may be of the class of any package.
+        # A module may raise amplifier-core's class, so the names are compared, too.
         if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:
             return result.approval_default, "This needs the user's approval, and the request timed out."
         logger.exception("cannot ask the user for approval: %s", prompt)

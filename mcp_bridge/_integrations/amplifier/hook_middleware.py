@@ -53,7 +53,7 @@ class SessionHooks(Protocol):
 OpenHooks = Callable[[RunningCall], AbstractAsyncContextManager[SessionHooks]]
 OnResult = Callable[[RunningCall, ToolResult], None]
 
-_NOT_ASKED_AGAIN = "a hook changed the arguments after the user approved them"
+_CHANGED_AFTER_APPROVAL = "a hook changed the arguments after the user approved them"
 _ADVICE = "A hook changed the arguments. The operator of this server must fix the hook."
 
 
@@ -93,7 +93,8 @@ class HookMiddleware(Policy):
 class _HookedCall:
     """One call under its hooks: the call with the changes of hooks, and their injected texts for the model.
 
-    `_unanswered` are questions of the last event. Hooks have decided it before the user has answered them.
+    `_unanswered` are the questions of the last event that timed out. The hooks have decided without the user, who may
+    still answer.
     """
 
     _hooks: SessionHooks
@@ -142,7 +143,7 @@ class _HookedCall:
 
     async def _approve(self, decision: HookResult, event: str, prompt: str, problem: str) -> None:
         """Ask the user if hooks demand it, and emit the approval events. Raises ApprovalDeclined with the problem."""
-        # Some hooks allow the call if no user answers before the timeout. The user may have answered since.
+        # Some hooks allow the call if no user answers before the timeout. A later denial of the user still counts.
         for question in self._unanswered:
             late_decision = await self._approvals.find_late_decision(question, self._ctx)
             if late_decision is not None and not late_decision.is_allowed:
@@ -156,14 +157,18 @@ class _HookedCall:
         await self._notify(events.APPROVAL_REQUIRED, data)
         approval = await self._approvals.resolve_question(_build_question(self._call, decision), self._ctx)
         await self._notify(events.APPROVAL_GRANTED if approval.is_allowed else events.APPROVAL_DENIED, data)
+        # If other hooks change the arguments after this, they must ask again.
         self._ctx.approved_call = self._call
         if not approval.is_allowed:
             text = f"{problem}: {decision.reason}" if decision.reason else f"{problem}."
-            raise ApprovalDeclined(f"{text.rstrip('.')}. {approval.reason}" if approval.reason else text)
+            if approval.reason:
+                text = f"{text.rstrip('.')}. {approval.reason}"
+            raise ApprovalDeclined(text)
 
     def _take_nested_injections(self) -> list[InjectedText]:
-        """Return the injected texts of nested calls, once for all middleware."""
-        injections, self._ctx.injected = list(self._ctx.injected.values()), {}
+        """Return the injected texts of nested calls, and remove them, so that no other middleware adds them again."""
+        injections = list(self._ctx.injected.values())
+        self._ctx.injected = {}
         return injections
 
     async def _notify(self, event: str, data: dict[str, Any]) -> None:
@@ -201,20 +206,25 @@ class _HookedToolCall(_HookedCall):
 
     async def _emit_pre(self) -> None:
         """Let hooks change or stop the call. Raises Denied, ApprovalDeclined, InvalidArguments."""
-        name, data = self._call.name, self._describe_call()
+        name = self._call.name
+        data = self._describe_call()
         decision = await self._emit(events.TOOL_PRE, data)
         if decision.action == "deny":
             self._ctx.record_decision(PolicyDecision("hooks", "denied", reason=decision.reason or ""))
             raise Denied(f"Tool '{name}' was denied: {decision.reason or 'a policy denies this call'}")
         new_input = (decision.data or data).get("tool_input")
+        # A hook that returns data replaces the object, even if it changes nothing.
         if new_input is not data["tool_input"]:
-            before, arguments = self._call, _check_arguments(new_input, name)
+            before = self._call
+            arguments = _check_arguments(new_input, name)
             if not isinstance(before.arguments, Mapping | None):
+                # Hooks have seen an argument that is not an object under this key.
                 arguments = arguments.get(INPUT, arguments)
             self._call = replace(before, arguments=arguments)
+            # A policy may have asked the user about the old arguments. Then the new ones need a question of their own.
             is_approved = self._ctx.approved_call is before
             if is_approved and decision.action != "ask_user" and new_input != data["tool_input"]:
-                raise Denied(f"Tool '{name}' was denied: {_NOT_ASKED_AGAIN}")
+                raise Denied(f"Tool '{name}' was denied: {_CHANGED_AFTER_APPROVAL}")
             self._check_call()
         prompt, problem = f"Allow the tool '{name}' to run?", f"Tool '{name}' was not approved"
         await self._approve(decision, events.TOOL_PRE, prompt, problem)
@@ -245,8 +255,7 @@ class _HookedToolCall(_HookedCall):
             raise Denied(f"The result of tool '{name}' was denied: {decision.reason or 'a policy denies it'}")
         prompt, problem = f"Return the result of the tool '{name}'?", f"The result of tool '{name}' was not approved"
         await self._approve(decision, events.TOOL_POST, prompt, problem)
-        data = decision.data or {}
-        after = next((data[key] for key in RESULT_KEYS if key in data and data[key] != before), None)
+        after = _find_changed_result(decision.data or {}, before)
         if after is None:
             return result
         changed_by = _name_hooks(decision.modified_by)
@@ -319,6 +328,14 @@ def _check_arguments(value: Any, tool: str) -> dict[str, Any]:
     return arguments
 
 
+def _find_changed_result(data: Mapping[str, Any], before: Any) -> Any:
+    """Return the first result in the data that differs from the one before, or None."""
+    for key in RESULT_KEYS:
+        if key in data and data[key] != before:
+            return data[key]
+    return None
+
+
 def _name_hooks(names: Sequence[str]) -> str:
     quoted = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
     if not names:
@@ -330,8 +347,9 @@ def _append_texts(result: ToolResult, texts: Sequence[InjectedText]) -> ToolResu
     content: Any = result.content
     if content is None:
         # Results without content are rendered from their output, and failures without output from their error.
-        has_no_text = result.output in (None, "") or (result.is_error and result.output == result.error_text)
-        content = [] if has_no_text else [Text(as_text(result.output))]
+        is_empty = result.output in (None, "")
+        repeats_error = result.is_error and result.output == result.error_text
+        content = [] if is_empty or repeats_error else [Text(as_text(result.output))]
     elif isinstance(content, str | bytes | Content):
         content = [content]
     blocks = list(content)

@@ -35,11 +35,11 @@ class ImportTarget:
     mount: str = "mount"
 
 
-def import_module_at(path: Path, module_id: str, *, aside: bool = True) -> tuple[ModuleType, str]:
+def import_module_at(path: Path, module_id: str, *, redirects_stdout: bool = True) -> tuple[ModuleType, str]:
     """Import the module at a path; return it with the name of its mount function.
 
-    Its folder is appended to `sys.path` for the imports of the module. With `aside`, its prints go to stderr.
-    Raises ModuleLoadError.
+    Its folder is appended to `sys.path` for the imports of the module. With `redirects_stdout`, its prints go to
+    stderr. Raises ModuleLoadError.
     """
     place = find_import_target(path, module_id)
     top = place.name.partition(".")[0]
@@ -50,7 +50,7 @@ def import_module_at(path: Path, module_id: str, *, aside: bool = True) -> tuple
     # Append, so that the folder never shadows other modules.
     if str(place.folder) not in sys.path:
         sys.path.append(str(place.folder))
-    with wrap_load_errors(module_id, aside=aside):
+    with wrap_load_errors(module_id, redirects_stdout=redirects_stdout):
         _import_spec(spec, module_id)
         return importlib.import_module(place.name), place.mount
 
@@ -93,10 +93,12 @@ def is_foreign(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def wrap_load_errors(module_id: str, doing: str = "cannot be imported", *, aside: bool = True) -> Iterator[None]:
-    """Run third-party code: its errors become a ModuleLoadError, with `aside` its prints go to stderr."""
+def wrap_load_errors(
+    module_id: str, doing: str = "cannot be imported", *, redirects_stdout: bool = True
+) -> Iterator[None]:
+    """Run third-party code. Its errors become a ModuleLoadError. With `redirects_stdout`, its prints go to stderr."""
     try:
-        with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
+        with contextlib.redirect_stdout(sys.stderr) if redirects_stdout else contextlib.nullcontext():
             yield
     except ModuleLoadError:
         raise

@@ -28,17 +28,19 @@ TIMEOUT = 300.0
 # The first version that can ignore the settings of the user.
 MIN_VERSION = (2, 32)
 _HINT = "Write it as git+https://HOST/PATH@REF, with #subdirectory=FOLDER where the module is not at the top"
+# The rules of `git check-ref-format`, without characters that have a meaning in refspecs and shells.
 _REF = re.compile(r"(?!.*(?:\.\.|//|\.lock$|\.lock/|/$|\.$))[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _USERINFO = re.compile(r"//[^/@]*@")
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 _ENVIRONMENT = (
-    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USERPROFILE", "APPDATA"),
-    *("SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"),
-    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
-)
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USERPROFILE", "APPDATA",
+    "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+)  # fmt: skip
 """The environment variables for git."""
+# Settings that make git run programs or follow other addresses are off, and files get the bytes of the commit.
 _SETTINGS = {
     "advice.detachedHead": "false",
     "core.attributesFile": os.devnull,
@@ -75,7 +77,7 @@ class GitAddress:
         return self.url.partition(":")[0]
 
     def is_allowed(self, patterns: Sequence[str]) -> bool:
-        """Whether a pattern matches the repository. A pattern may begin with `git+` or not."""
+        """Whether a pattern matches the URL of the repository. The prefix `git+` of a pattern is optional."""
         return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
 
     def require_allowed(self, patterns: Sequence[str]) -> None:
@@ -112,6 +114,7 @@ def parse_address(uri: str) -> GitAddress:
         path, _, ref = path.rpartition("@")
         if not _REF.fullmatch(ref):
             raise _build_address_error(uri, f"has {ref!r} for a branch, tag or commit")
+    # A server may decode the path, so `%2e%2e` is as unsafe as `..`.
     segments = set()
     for text in (path, unquote(path)):
         segments.update(text.removeprefix("/").removesuffix("/").split("/"))
@@ -143,10 +146,15 @@ def _parse_subdirectory(uri: str, fragment: str) -> str:
     subdirectory = parameters.pop("subdirectory", "").strip("/")
     # pip uses this parameter for the name of the package.
     parameters.pop("egg", None)
-    is_safe = not {"", ".", "..", ".git"} & set(subdirectory.split("/")) and ":" not in subdirectory
-    if parameters or (subdirectory and not (is_safe and subdirectory.isprintable())):
+    if parameters or (subdirectory and not _is_safe_subdirectory(subdirectory)):
         raise _build_address_error(uri, f"has '#{fragment}'")
     return subdirectory
+
+
+def _is_safe_subdirectory(path: str) -> bool:
+    if ":" in path or not path.isprintable():
+        return False
+    return {"", ".", "..", ".git"}.isdisjoint(path.split("/"))
 
 
 def _build_address_error(uri: str, problem: str) -> ModuleNotFoundError:
@@ -177,15 +185,21 @@ class Git:
         if COMMIT.fullmatch(address.ref):
             return address.ref
         ref = address.ref or "HEAD"
-        refs = [ref] if ref.startswith("refs/") or ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}"]
-        tags = [f"{name}^{{}}" for name in refs if name.startswith("refs/tags/")]
-        output = self._run(address, "ls-remote", "--quiet", address.url, *refs, *tags)
+        if ref == "HEAD" or ref.startswith("refs/"):
+            refs = [ref]
+        else:
+            refs = [f"refs/heads/{ref}", f"refs/tags/{ref}"]
+        # An annotated tag is a separate object. The line of its name with ^{} has the commit.
+        tagged_commits = [f"{name}^{{}}" for name in refs if name.startswith("refs/tags/")]
+        output = self._run(address, "ls-remote", "--quiet", address.url, *refs, *tagged_commits)
         commits_by_ref = {}
         for line in output.splitlines():
             commit, _, name = line.partition("\t")
             commits_by_ref[name] = commit
-        # An annotated tag is a separate object; the line with ^{} has its commit.
-        commits = {commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]) for name in refs if name in commits_by_ref}
+        commits = set()
+        for name in refs:
+            if name in commits_by_ref:
+                commits.add(commits_by_ref.get(f"{name}^{{}}", commits_by_ref[name]))
         if len(commits) == 1:
             return commits.pop()
         if commits:
@@ -252,7 +266,8 @@ class Git:
         if process.returncode:
             lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines()]
             relevant = [line for line in lines if line and line not in _BOILERPLATE]
-            raise ModuleLoadError(f"{subject}: {'; '.join(relevant[-4:]) or f'git exited with {process.returncode}'}")
+            reason = "; ".join(relevant[-4:]) or f"git exited with {process.returncode}"
+            raise ModuleLoadError(f"{subject}: {reason}")
         return out.decode("utf-8", "replace")
 
     def _build_environment(self, scheme: str) -> dict[str, str]:

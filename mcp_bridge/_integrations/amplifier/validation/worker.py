@@ -46,7 +46,11 @@ Report = Callable[[dict[str, Any]], None]
 
 
 class ModuleExamination:
-    """The examination of one module: its import, and the rules of its suite that no process has tried before."""
+    """The examination of one module: its import, and the rules of its suite.
+
+    A rule may crash or block the process. Then another process continues with the rules that are not in `tried` yet.
+    Each rule is reported before it is checked, so the parent process knows which one has failed.
+    """
 
     def __init__(self, order: dict[str, Any], report: Report, read_printed: Callable[[], str]) -> None:
         self._order = order
@@ -67,6 +71,7 @@ class ModuleExamination:
             "timeout": self._order["timeout"],
             "host": "core" if CORE_PACKAGE in sys.modules else "native",
         }
+        # The type may only be known after the module was mounted.
         self._report({"say": "rule", "rule": MOUNTING_RULE})
         kind, origin = await _detect_type(module, self._order["kind"], attributes)
         self._report({"say": "kind", "kind": kind, "origin": origin})
@@ -94,13 +99,16 @@ class ModuleExamination:
 def _import_module(order: dict[str, Any]) -> Any:
     """Import a module, and return what a suite needs of it. Raises ModuleLoadError."""
     if order["path"] is not None:
-        module, name = import_module_at(Path(order["path"]), order["id"], aside=False)
+        module, name = import_module_at(Path(order["path"]), order["id"], redirects_stdout=False)
         mount = getattr(module, name, None)
     else:
         point = EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
-        with wrap_load_errors(point.name, aside=False):
-            module, mount = importlib.import_module(point.module), point.load()
-        mount = mount if point.attr else getattr(mount, "mount", None)
+        with wrap_load_errors(point.name, redirects_stdout=False):
+            module = importlib.import_module(point.module)
+            mount = point.load()
+        # An entry point without an attribute is the module itself.
+        if not point.attr:
+            mount = getattr(module, "mount", None)
     if not callable(mount):
         raise ModuleLoadError("there is no `mount`. Write `async def mount(coordinator, config)`")
     module_type = getattr(module, "__amplifier_module_type__", None)
@@ -108,7 +116,7 @@ def _import_module(order: dict[str, Any]) -> Any:
 
 
 async def _detect_type(module: Any, option: str | None, attributes: dict[str, Any]) -> tuple[str, str]:
-    """Return the type of a module, and what it is from: the option, the declaration, or else what it mounts."""
+    """Return the type of a module and its origin: the option, the declaration, or else what the module mounts."""
     if option is not None:
         return option, "--type"
     if module.type in SUITES:
@@ -116,6 +124,7 @@ async def _detect_type(module: Any, option: str | None, attributes: dict[str, An
     # The suite reports what the module raises.
     with suppress(Exception):
         tests = ModuleBehaviorTests()
+        # The attributes are those of the class, with other values.
         vars(tests).update(attributes, module=module)
         async with tests.mount_module() as coordinator:
             for kind, suite in SUITES.items():
@@ -148,9 +157,10 @@ class CapturedOutput:
             sys.stdout.flush()
         end = self._file.seek(0, os.SEEK_END)
         self._file.seek(self._position)
-        text = self._file.read(_MAX_PRINTED) if end > self._position else b""
+        printed = self._file.read(_MAX_PRINTED) if end > self._position else b""
         self._position = end
-        return text.decode(errors="replace").strip() or ("blank lines" if text else "")
+        text = printed.decode(errors="replace").strip()
+        return "blank lines" if printed and not text else text
 
 
 def _limit_resources() -> None:
@@ -158,9 +168,10 @@ def _limit_resources() -> None:
     if sys.platform != "win32":
         import resource
 
-        for which, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MAX_FILE_SIZE)):
-            _, hard = resource.getrlimit(which)
-            resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+        for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MAX_FILE_SIZE)):
+            _, hard = resource.getrlimit(kind)
+            soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (soft, hard))
 
 
 def main() -> None:
