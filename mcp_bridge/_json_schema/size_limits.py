@@ -20,17 +20,21 @@ MAX_SUBSCHEMAS = 100_000
 """The maximum number of subschemas of an expanded schema. References that double their targets soon exceed it."""
 
 MAX_VALUES = 250_000
-"""The maximum number of values of a parsed result. Many small objects take 50 times the memory of their text, and
-parsing holds the event loop, also from a thread: 0.1 seconds for so many."""
+"""The maximum number of values of a parsed result. Small objects take 50 times the memory of their text. Parsing so
+many takes 0.1 seconds, in which no other thread runs."""
 _TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 def has_too_many_values(text: bytes) -> bool:
     """Return whether JSON has more than MAX_VALUES values, without parsing it."""
-    return _bound_values(text) > MAX_VALUES and _bound_values(_TEXT_IN_JSON.sub(b"", text)) > MAX_VALUES
+    if _bound_values(text) <= MAX_VALUES:
+        return False
+    # Texts may contain commas and brackets, so they are removed for a better bound.
+    return _bound_values(_TEXT_IN_JSON.sub(b"", text)) > MAX_VALUES
 
 
 def _bound_values(text: bytes) -> int:
+    """Return an upper bound for the number of values in JSON. A comma or a bracket precedes each but the first."""
     return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
@@ -46,6 +50,7 @@ class SizeLimits(NamedTuple):
 
         Most data is a flat object, or too small to exceed anything, so it is not walked.
         """
+        # Each tool call takes this path. Calling a function for it would take a tenth more time.
         if type(data) is dict and self.depth and len(data) < self.nodes:
             size = 0
             for key, value in data.items():
@@ -55,6 +60,7 @@ class SizeLimits(NamedTuple):
                 if type(value) is str:
                     size += len(value)
             else:
+                # No value is nested, so only the size is left to check.
                 if size <= self.size:
                     return None
         return None if self._is_small_as_json(data) else self._walk(data)
@@ -65,6 +71,7 @@ class SizeLimits(NamedTuple):
             text = dump_json(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         except (TypeError, RecursionError):
             return False
+        # Each value has at least one character.
         is_small = len(text) <= min(self.size, self.nodes)
         return is_small and text.count(b"[") + text.count(b"{") <= self.depth
 
@@ -94,7 +101,7 @@ class SizeLimits(NamedTuple):
 
 
 _REFERENCE = re.compile(rb'"\$ref":"(#/\$defs/[\w.-]+"|)')
-"""A reference in JSON, with the name of its definition if it has the usual form."""
+"""A reference in JSON. The group has the name of its definition, or is empty for a reference of another form."""
 _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
 
 
@@ -141,14 +148,17 @@ def _bound_expanded(schema: Any) -> int | None:
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
-    """Return the size of a definition with its targets, counted for each reference; a loop counts once."""
+    """Return the size of a definition with its targets, counted for each reference. A loop counts once.
+
+    A definition is visited twice: before its targets, and after them, when their totals are known.
+    """
     totals: dict[T, int] = {}
     stack = [root]
     while stack:
         name = stack[-1]
         targets = references.get(name, ())
         if name not in totals:
-            # This counts where the definition leads back to itself.
+            # Until the total is known, a reference back to this definition adds nothing.
             totals[name] = 0
             stack += [target for target in targets if target not in totals]
         else:
@@ -168,20 +178,23 @@ def count_expanded(schema: Any) -> int:
         return MAX_SUBSCHEMAS + 1
     sizes: dict[int, int] = {}
     references: dict[int, list[int]] = {}
-    spent, waiting = 0, [schema]
-    while waiting:
-        target = waiting.pop()
-        if id(target) in sizes:
+    spent = 0
+    stack = [schema]
+    while stack:
+        part = stack.pop()
+        if id(part) in sizes:
             continue
-        sizes[id(target)], references[id(target)] = 0, []
-        for node in iter_values(target):
-            sizes[id(target)] += 1
+        sizes[id(part)] = 0
+        references[id(part)] = []
+        for node in iter_values(part):
+            sizes[id(part)] += 1
             spent += 1
-            for keyword in REFERRING & node.keys() if isinstance(node, Mapping) else ():
-                targets = addresses.list_targets(node[keyword])
-                spent += len(targets)
-                references[id(target)] += map(id, targets)
-                waiting += targets
+            if isinstance(node, Mapping):
+                for keyword in REFERRING & node.keys():
+                    targets = addresses.list_targets(node[keyword])
+                    spent += len(targets)
+                    references[id(part)] += map(id, targets)
+                    stack += targets
             if spent + addresses.number_of_attempts > MAX_SUBSCHEMAS:
                 return MAX_SUBSCHEMAS + 1
     return sum_references(id(schema), sizes, references)
@@ -192,7 +205,7 @@ class _Addresses:
 
     Attributes:
         is_incomplete: Whether the schema has too many values.
-        number_of_attempts: The work of `list_targets`, whose time is limited by it.
+        number_of_attempts: How many resources `list_targets` has searched. The caller stops when these are too many.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -211,7 +224,7 @@ class _Addresses:
                     self._anchors.setdefault(node[keyword], []).append(node)
 
     def list_targets(self, reference: Any) -> list[Any]:
-        """Return the possible targets of a reference, relative to any address."""
+        """Return the possible targets of a reference. The address that it is relative to is not known."""
         if not isinstance(reference, str):
             return []
         address, _, fragment = reference.partition("#")
@@ -219,6 +232,7 @@ class _Addresses:
             return self._anchors.get(unquote(fragment), [])
         stem = _get_stem(address)
         if stem and stem in self._resources:
+            # The schema itself may have this address, too.
             resources = self._resources[""] + self._resources[stem]
         else:
             resources = list(chain.from_iterable(self._resources.values()))
@@ -228,7 +242,7 @@ class _Addresses:
 
 
 def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
-    """Yield a value and those in it, except those of some keywords, at most MAX_SUBSCHEMAS."""
+    """Yield a value and all values in it, except those of the keywords in `without`. Stop after MAX_SUBSCHEMAS."""
     stack = [value]
     for _ in range(MAX_SUBSCHEMAS + 1):
         if not stack:

@@ -19,9 +19,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _SHORTEST_LINE = 56
 """The shortest lines of base64 to recognise; the usual ones have 60 to 76 characters."""
 _NAMED_ESCAPES = {"\n": "n", "\t": "t", "\r": "r", "\b": "b", "\f": "f"}
-_BACKSLASHES = r"\\{%d,%d}+"
-"""JSON in JSON in JSON has eight backslashes for one. Possessive, so that no text takes more than linear time."""
-_MOST = 8
+_MAX_BACKSLASHES = 8
+"""The maximum number of backslashes in place of one: JSON in JSON in JSON has eight."""
 _BREAK = r"(?:\s|\\{1,8}+[nrt]|%0[ADad]){0,40}+"
 """A line break in base64, with an indentation, and as JSON and URLs escape it."""
 
@@ -40,7 +39,7 @@ def list_parts(secret: str) -> set[str]:
 class SecretForm(NamedTuple):
     """A text to find, as it is or, if `is_base64`, with line breaks in it.
 
-    `tail` is the last character of base64 that ends with the secret.
+    `tail` is the next character of base64 if the encoded data ends with the secret.
     """
 
     text: str
@@ -52,7 +51,7 @@ class SecretForm(NamedTuple):
         """Plain texts, one of them in each occurrence of the form. They are searched much faster than the pattern."""
         if not self.is_base64 or len(self.text) < _MIN_PART_LENGTH:
             return [_find_longest(self.text)]
-        # The first line has at most one line break.
+        # A text that is no longer than a line of base64 has at most one line break, so one of its halves has none.
         first = self.text[:_SHORTEST_LINE]
         middle = len(first) // 2
         return [_find_longest(first[:middle]), _find_longest(first[middle:])]
@@ -65,19 +64,30 @@ class SecretForm(NamedTuple):
             if self.tail:
                 pattern += f"(?:{_BREAK}{_match_base64(self.tail)})?"
             return pattern
-        pieces = _PIECES.findall(self.text)
-        return "".join(map(_match_piece, pieces, ["", *pieces]))
+        pattern = ""
+        previous = ""
+        for piece in _PIECES.findall(self.text):
+            pattern += _match_piece(piece, previous)
+            previous = piece
+        return pattern
 
 
 def list_forms(text: str) -> Iterator[SecretForm]:
-    """Yield the forms of a part of a secret. Base64 has three, by the position of the text in longer data."""
+    """Yield the forms of a part of a secret.
+
+    Base64 encodes 3 bytes as 4 characters of 6 bits. So there are three forms in base64: none, one or two bytes of
+    other data are encoded together with the first bytes of the text. A form has the characters that depend on the text
+    alone.
+    """
     yield SecretForm(text)
     data = text.encode(errors="surrogatepass")
-    encoded_text, length = b64encode(data).decode().rstrip("="), len(data) * 8 // 6
+    encoded_text = b64encode(data).decode().rstrip("=")
+    length = len(data) * 8 // 6
     yield SecretForm(encoded_text[:length], is_base64=True, tail=encoded_text[length:])
-    # These are the bytes before the text, and the first character that does not depend on them.
+    # One byte before the text takes part in two characters, two bytes in three.
     for before, first in ((1, 2), (2, 3)):
-        piece = b64encode(bytes(before) + data).decode()[first : (before + len(data)) * 8 // 6]
+        end = (before + len(data)) * 8 // 6
+        piece = b64encode(bytes(before) + data).decode()[first:end]
         if len(piece) >= _MIN_PART_LENGTH:
             yield SecretForm(piece, is_base64=True)
 
@@ -93,11 +103,16 @@ def _match_piece(piece: str, previous: str) -> str:
     if piece[0] == "\\":
         count = len(piece)
         escapes = "|".join(_list_escapes("\\", least=1))
-        return f"(?:(?:{escapes}){{{count}}}|{_BACKSLASHES % (count, _MOST * count)})"
+        return f"(?:(?:{escapes}){{{count}}}|{_match_backslashes(count, _MAX_BACKSLASHES * count)})"
     # The backslashes may have been matched with the previous ones.
     least = 0 if previous[:1] == "\\" else 1
-    spellings = [_BACKSLASHES % (0, _MOST) + re.escape(piece), *_list_escapes(piece, least=least)]
+    spellings = [_match_backslashes(0, _MAX_BACKSLASHES) + re.escape(piece), *_list_escapes(piece, least=least)]
     return f"(?:{'|'.join(spellings)})"
+
+
+def _match_backslashes(least: int, most: int) -> str:
+    """Return a pattern for a number of backslashes. It is possessive, so that no text takes more than linear time."""
+    return rf"\\{{{least},{most}}}+"
 
 
 def _match_base64(character: str) -> str:
@@ -112,20 +127,25 @@ def _list_escapes(character: str, *, least: int) -> Iterator[str]:
     # Only texts with secrets need this table.
     from html.entities import codepoint2name
 
-    code, slashes = ord(character), _BACKSLASHES % (least, _MOST)
+    code = ord(character)
+    slashes = _match_backslashes(least, _MAX_BACKSLASHES)
     data = character.encode(errors="surrogatepass")
     if character in _NAMED_ESCAPES:
         yield slashes + _NAMED_ESCAPES[character]
+    # JSON has \u00e9, or \ud83d\ude00 for a character of two units.
     units = character.encode("utf-16-be", errors="surrogatepass").hex()
     yield "".join(f"{slashes}u{_ignore_case(units[at : at + 4])}" for at in range(0, len(units), 4))
+    # Program text has \xc3\xa9 for the bytes in UTF-8, and \xe9 or \U0001f600 for the character.
     yield "".join(f"{slashes}x{_ignore_case(f'{byte:02x}')}" for byte in data)
     if 0x7F < code <= 0xFF:
         yield f"{slashes}x{_ignore_case(f'{code:02x}')}"
     elif code > 0xFFFF:
         yield f"{slashes}U{_ignore_case(f'{code:08x}')}"
+    # A URL has %C3%A9, and a URL in a URL %25C3%25A9.
     yield "".join(f"%(?:25){{0,3}}{_ignore_case(f'{byte:02x}')}" for byte in data)
     if character == " ":
         yield r"\+"
+    # HTML has &#233;, &#xe9; or &eacute;, and HTML in HTML &amp;eacute;.
     entity = f"#0*{code}|#[xX]0*{_ignore_case(f'{code:x}')}"
     name = "apos" if code == ord("'") else codepoint2name.get(code)
     if name is not None:

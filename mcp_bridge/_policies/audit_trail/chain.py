@@ -66,8 +66,8 @@ def compute_hash(previous: str, text: str) -> str:
 def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRecord], expected: str) -> ChainReport:
     """Check the chain, from the oldest record to the latest.
 
-    `anchors` are the records by which the retention declares removed ones. `expected` is the hash, or the beginning of
-    the hash, of one of the records; empty for none.
+    `anchors` are the records in which the retention declares the records that it has removed. `expected` is the hash,
+    or the beginning of the hash, of one of the records; empty for none.
     """
     head, checked, removed, has_expected = Head(), 0, 0, not expected
     for record in records:
