@@ -32,7 +32,7 @@ from mcp_bridge._engine.subscriptions import Subscriptions
 from mcp_bridge._protocol.wire.values import MAX_ITEMS, to_result
 from mcp_bridge._runtime.limiter import Limiter, compute_share
 
-_NAME = 256
+_MAX_NAME = 256
 """The maximum number of characters of an unknown name that are compared with known names."""
 MAX_WAITING = 256
 """The maximum number of calls to unknown tools that wait for their sources; each client has a share."""
@@ -44,10 +44,10 @@ class ToolRegistry:
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
     pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `tools`,
     `resources`, `templates` and `prompts` are the tables of entries, and `finder` finds resources by URI.
-    `subscriptions` counts those of clients to resources. `pipeline` is the policy of `dispatch`; by default, it has a
-    time limit of 60 seconds and no middleware. `lifespan` is the value of the server's lifespan while it runs.
-    `explain_missing` waits until the source that may have an unknown tool has tried to connect, and returns why the
-    tool is missing, or an empty text.
+    `subscriptions` counts how many clients subscribe to each resource. `pipeline` is the policy of `dispatch`; by
+    default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of the server's lifespan while
+    it runs. `explain_missing` waits until the source that may have an unknown tool has tried to connect, and returns
+    why the tool is missing, or an empty text.
 
     >>> from mcp_bridge import ToolRegistry
     >>> registry = ToolRegistry()
@@ -75,6 +75,7 @@ class ToolRegistry:
         self._prepared: dict[str, PreparedEntry] = {}
         self._waiting = Limiter(MAX_WAITING)
         self._updates: dict[object, Callable[[str], None]] = {}
+        # The method `list` hides the built-in class.
         self._list_listeners: builtins.list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -129,9 +130,10 @@ class ToolRegistry:
     ) -> frozenset[str]:
         """Replace all tools, resources and prompts of `owner`, in one step.
 
-        With `left_out`, entries with names of other owners are not published. `left_out` gets a text with both owners.
-        Without it, such a name raises DuplicateTool, and nothing is changed. Returns the owners of published entries
-        that gave way (see `set_order`).
+        If another owner has the name of an entry, `left_out` decides. With this list, the entry is left out, and the
+        list gets a text that names both owners. Without it, DuplicateTool is raised, and nothing changes.
+
+        Returns the owners that lose entries, because they publish with `left_out`, and now this owner has the names.
         """
         if left_out is not None:
             entries = self.tools.select_free(owner, entries, left_out)
@@ -149,9 +151,9 @@ class ToolRegistry:
         return frozenset().union(*(owners for _, owners in replacements))
 
     def set_order(self, owners: Sequence[str]) -> None:
-        """Set the order of the owners: of those that publish with `left_out`, the earlier one gets a name.
+        """Set the order of the owners. If two publish the same name with `left_out`, the earlier one gets it.
 
-        They all give way to owners without `left_out`.
+        An owner that publishes without `left_out` gets the name in any case.
         """
         ranks = {owner: rank for rank, owner in enumerate(owners)}
         for table in (self.tools, self.resources, self.templates, self.prompts):
@@ -165,7 +167,11 @@ class ToolRegistry:
         """Call `listener` with the URI of every changed resource. Returns a function to stop."""
         token = object()
         self._updates[token] = listener
-        return lambda: self._updates.pop(token, None) and None
+
+        def stop() -> None:
+            self._updates.pop(token, None)
+
+        return stop
 
     def add_list_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever a client lists or searches entries."""
@@ -233,7 +239,7 @@ class ToolRegistry:
             if inspect.isawaitable(data):
                 data = _run_to_completion(data)
         except Exception as error:
-            return _fail(name, error, start)
+            return _build_failure(name, error, start)
         return _check_result(tool, data, start, validate=validate)
 
     async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
@@ -245,7 +251,7 @@ class ToolRegistry:
         try:
             data = await tool.run(input_data, RunningCall(caller=self), self.pipeline.threads)
         except Exception as error:
-            return _fail(name, error, start)
+            return _build_failure(name, error, start)
         return _check_result(tool, data, start, validate=validate)
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
@@ -268,7 +274,8 @@ class ToolRegistry:
     async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
         """Wait until the possible source of an unknown tool has tried to connect.
 
-        If it could not, or if too many calls of this client or of all wait, return a tool whose calls fail and say why.
+        If the source cannot connect, or if too many calls wait, return a tool whose calls fail with the reason. A
+        client has a share of the calls that may wait.
         """
         if self.explain_missing is None:
             return None
@@ -312,14 +319,15 @@ class ToolRegistry:
         return run(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
-        """Return the tool of this name, ready to be called, or None. It has the handler and schemas of this moment."""
+        """Return the tool of this name, ready to be called, or None. It has the current handler and schemas."""
         entry: Any = self.tools.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
         if prepared is None or not prepared.is_of(entry):
+            # Sources may replace their tools often, so the removed ones are released from time to time.
             if len(self._prepared) > 2 * len(self.tools):
-                self._prepared = {other: old for other, old in self._prepared.items() if other in self.tools}
+                self._prepared = {key: value for key, value in self._prepared.items() if key in self.tools}
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
@@ -328,7 +336,7 @@ class ToolRegistry:
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
         if not tool.has_same_schemas():
-            # The tool_use API reads the schemas anew at each call.
+            # The tool_use API reads the schemas anew at each call. Copies show whether they were changed in place.
             tool = self._prepared[name] = PreparedEntry(tool.entry, copies_schemas=True)
         if validate and not tool.input.is_valid(data):
             return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
@@ -342,18 +350,18 @@ def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
     return ToolEntry(name, "", raise_error, {})
 
 
-def _measure(start: float) -> float:
+def _measure_ms(start: float) -> float:
     return (time.monotonic() - start) * 1000
 
 
-def _fail(name: str, error: Exception, start: float) -> Result:
+def _build_failure(name: str, error: Exception, start: float) -> Result:
     message = f"Tool '{name}' raised an exception: {error}"
-    return Result.failure(message, [str(error)], duration_ms=_measure(start))
+    return Result.failure(message, [str(error)], duration_ms=_measure_ms(start))
 
 
 def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: bool) -> Result:
-    """Return the value of the handler as a Result: its own failure, PARTIAL for invalid output, or SUCCESS."""
-    name, duration_ms = tool.name, _measure(start)
+    """Return the value of a handler as a Result: FAILURE if it declares one, PARTIAL for invalid output, or SUCCESS."""
+    name, duration_ms = tool.name, _measure_ms(start)
     if isinstance(data, Result):
         return data
     if isinstance(data, NeedsInput):
@@ -404,9 +412,9 @@ def _run_to_completion(awaitable: Any) -> Any:
 
 def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, with similar names."""
-    if len(name) > _NAME:
+    if len(name) > _MAX_NAME:
         # difflib would compare it with every name, and a client chooses its length.
-        return ToolNotFound(f"Unknown tool: {name[:_NAME]}... ({len(name)} characters).")
+        return ToolNotFound(f"Unknown tool: {name[:_MAX_NAME]}... ({len(name)} characters).")
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=3)

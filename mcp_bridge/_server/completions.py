@@ -74,7 +74,8 @@ class CompletionMethod:
         call = ToolCall(id=str(request.id), name=name, arguments=data, kind="completion")
         prepared = self._prepare_completion(entry, name, data["argument"], source)
         result = await self._registry.run_prepared(prepared, call, ServedCall(request, self._registry))
-        output = to_plain(self._responses.check_success(result, request.version, name=name).output)
+        checked_result = self._responses.check_success(result, request.version, key="name", value=name)
+        output = to_plain(checked_result.output)
         if output is None:
             return []
         if isinstance(output, list | Mapping):

@@ -58,13 +58,13 @@ class PromptMethods:
         result = await self._runner.run_call(prepared, call, request)
         if isinstance(result, dict):
             # The prompt asks the client for input first.
-            return self._responses.stamp(result)
+            return self._responses.add_server_info(result)
         if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
         from mcp_bridge._protocol.wire.messages import render_messages
         from mcp_bridge._protocol.wire.tools import render_meta
 
-        checked_result = self._responses.check_success(result, version, name=name)
+        checked_result = self._responses.check_success(result, version, key="name", value=name)
         response = {
             "messages": render_messages(checked_result.content or (), version),
             **render_meta(checked_result, version),

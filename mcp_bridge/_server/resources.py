@@ -73,12 +73,12 @@ class ResourceMethods:
         match = self._find(uri)
         result = await self._runner.run_call(match.prepared, match.make_call(str(request.id)), request)
         if isinstance(result, dict):
-            return self._responses.stamp(result)
+            return self._responses.add_server_info(result)
         # A start does not need it.
         from mcp_bridge._protocol.wire.resource_contents import render_contents
         from mcp_bridge._protocol.wire.tools import render_meta
 
-        checked_result = self._responses.check_success(result, version, uri=uri)
+        checked_result = self._responses.check_success(result, version, key="uri", value=uri)
         contents = render_contents(checked_result, version)
         for item in contents:
             if item["uri"] == match.uri:

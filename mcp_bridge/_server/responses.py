@@ -1,10 +1,10 @@
-"""Shared parts of all responses: caching hints, pages, and errors of methods whose results cannot carry one."""
+"""Shared parts of all responses: caching hints, pages, and errors of methods whose results have no field for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import orjson
@@ -30,7 +30,7 @@ _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.c
 
 
 class Responses:
-    """The responses of an endpoint. `ready` is set once the sources have published; it is None if they have.
+    """The responses of an endpoint. `ready` is set once the sources have published, and is None if they have already.
 
     `report_listing` is called for each page of a list.
     """
@@ -120,26 +120,25 @@ class Responses:
         """Return a complete result with the required fields of the version: `resultType` and the server's name."""
         if not has_feature(version, STATELESS):
             return dict(result)
-        return self.stamp({**result, **COMPLETE})
+        return self.add_server_info({**result, **COMPLETE})
 
-    def stamp(self, result: dict[str, Any]) -> dict[str, Any]:
+    def add_server_info(self, result: dict[str, Any]) -> dict[str, Any]:
         """Add the name of this server to a result of the stateless era (2026-07-28, basic, "_meta")."""
         result["_meta"] = {**(result.get("_meta") or {}), SERVER_INFO: self.server_info}
         return result
 
-    def check_success(self, result: ToolResult, version: str, **place: str) -> ToolResult:
+    def check_success(self, result: ToolResult, version: str, *, key: Literal["name", "uri"], value: str) -> ToolResult:
         """Return the result of a resource or prompt, or raise RpcError if it failed.
 
-        `place` is the client's name or URI of the entry.
+        `value` is the name or URI that the client has sent. The data of the error has it under `key`.
         """
         if not result.is_error:
             return result
         raise_missing_capability(result, version)
         code = INVALID_PARAMS if result.code in _CLIENT_ERRORS else INTERNAL_ERROR
         message = result.error_text or "The call failed without an error message."
-        (sent,) = place.values()
         reason = self.redactor.redact_value(result.code)
-        raise RequestError(code, redact_around(message, sent, self.redactor), {**place, "code": reason})
+        raise RequestError(code, redact_around(message, value, self.redactor), {key: value, "code": reason})
 
 
 def raise_missing_capability(result: ToolResult, version: str) -> None:

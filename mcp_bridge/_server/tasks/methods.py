@@ -124,7 +124,7 @@ class TaskMethods:
     async def get_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tasks/get. Raises RpcError for an unknown task of this principal."""
         record = await self._find_own_task(request, params)
-        return self._responses.stamp(render_detailed(record, self._options.poll))
+        return self._responses.add_server_info(render_detailed(record, self._options.poll))
 
     async def update_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve tasks/update: pass on the client's answers. Raises as `get_task` does."""
@@ -241,7 +241,7 @@ class TaskMethods:
             record = await self._wait_until_ended(request, task_id, after)
             state = record.state
             if not state.is_final and not (state.status == "input_required" and after > 0):
-                return self._responses.stamp(render_created(record, self._options.poll))
+                return self._responses.add_server_info(render_created(record, self._options.poll))
             if state.is_final and after > 0:
                 return await self._take_result(record)
         except anyio.get_cancelled_exc_class():
@@ -251,7 +251,7 @@ class TaskMethods:
             raise
         # The call has ended immediately. If it is always a task, its client has to fetch the result.
         if state.is_final:
-            return self._responses.stamp(render_created(record, self._options.poll))
+            return self._responses.add_server_info(render_created(record, self._options.poll))
         sealed_state = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
         questions = {"inputRequests": dict(state.requests), "requestState": sealed_state}
         return {"resultType": "input_required", **questions}
@@ -289,7 +289,7 @@ class TaskMethods:
 
     def _render_problem(self, error: CallError, name: str, version: str) -> dict[str, Any]:
         result = to_mcp(to_error_result(error), to_wire(ToolDefinition(name, "", "")), version)
-        return self._responses.stamp(result) if has_feature(version, STATELESS) else result
+        return self._responses.add_server_info(result) if has_feature(version, STATELESS) else result
 
     def _make_task(self, order: TaskOrder, listener: Callable[[], None]) -> RunnableTask:
         # The first task needs it, not the start.

@@ -250,7 +250,7 @@ class ToolMethods:
             result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)
         # The call asks the client.
         if isinstance(result, dict):
-            return self._responses.stamp(result)
+            return self._responses.add_server_info(result)
         if result.is_error:
             raise_missing_capability(result, version)
             if problems is None and call is not None:
@@ -270,7 +270,7 @@ class ToolMethods:
         # A truncated text differs.
         if problems is not None and response["content"][0]["text"] == result.error_text:
             response["content"][0] = {"type": "text", "text": echo(problems)}
-        return self._responses.stamp(response) if has_feature(version, STATELESS) else response
+        return self._responses.add_server_info(response) if has_feature(version, STATELESS) else response
 
     async def wait_for_tool(self, name: str) -> None:
         """Wait for the sources, if some are starting and none has published the tool."""
