@@ -93,8 +93,8 @@ class HookMiddleware(Policy):
 class _HookedCall:
     """One call under its hooks: the call with the changes of hooks, and their injected texts for the model.
 
-    `_unanswered` are the questions of the last event that timed out. The hooks have decided without the user, who may
-    still answer.
+    `_unanswered` are the questions of the last event without an answer, because of a timeout or because the module
+    stopped waiting. The hooks have decided without the user, who may still answer.
     """
 
     _hooks: SessionHooks
