@@ -80,9 +80,9 @@ async def test_sources_start_concurrently_and_the_start_waits_for_all() -> None:
             await other_of[self.name].begun.wait()
             publish(offer(self.name))
 
-    first, two = Meeting("one"), Meeting("two")
-    other_of = {"one": two, "two": first}
-    bridge = bridge_of(first, two)
+    first, second = Meeting("one"), Meeting("two")
+    other_of = {"one": second, "two": first}
+    bridge = bridge_of(first, second)
     with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
@@ -255,18 +255,18 @@ async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> 
 
 @BOTH_LOOPS
 async def test_the_end_of_the_block_ends_every_source_and_its_error_is_raised_unwrapped() -> None:
-    first, two = ControlledSource("one", [offer("a")]), ControlledSource("two")
+    first, second = ControlledSource("one", [offer("a")]), ControlledSource("two")
 
     async def block() -> None:
-        async with bridge_of(first, two).run_sources():
+        async with bridge_of(first, second).run_sources():
             await first.begun.wait()
-            await two.begun.wait()
+            await second.begun.wait()
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
         await block()
     assert first.ended
-    assert two.ended
+    assert second.ended
 
 
 # Names
@@ -293,16 +293,16 @@ async def test_the_name_of_a_tool_in_the_registry_stops_the_start_too() -> None:
 
 
 async def test_a_later_collision_is_reported_and_the_published_tools_stay(caplog: pytest.LogCaptureFixture) -> None:
-    first, two = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
-    bridge = bridge_of(first, two)
+    first, second = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
+    bridge = bridge_of(first, second)
     async with connect(bridge) as client:
-        assert two.publish is not None
-        two.publish(offer("a", "c"))
+        assert second.publish is not None
+        second.publish(offer("a", "c"))
         assert [tool["name"] for tool in await listed(client)] == ["a", "b"]
         await bridge.wait_until_started()
         assert "'a' comes from both source 'one' and source 'two'" in bridge.problems["two"][0]
         assert "comes from both" in caplog.text
-        two.publish(offer("c"))
+        second.publish(offer("c"))
         assert bridge.registry.list_names() == ["a", "c"]
         assert bridge.problems["two"] == []
 

@@ -19,7 +19,7 @@ from tests.kits.packaging.packaging_kit import built_wheel
 from tests.kits.paths import ROOT
 
 BUILD = 180
-SKIPPED = {".git", ".venv", ".node", "node_modules", "dist", "build", "__pycache__", ".ruff_cache", ".mypy_cache"}
+SKIPPED = {".git", ".node", "node_modules", "dist", "build", "__pycache__", ".ruff_cache", ".mypy_cache"}
 WRONG = re.compile(
     r"(?:pip3?|pipx|uv|uv pip|uv tool)\s+(?:install|add|run)\s+(?:-\S+\s+)*['\"]?mcp[-_]bridge\b"
     r"|uvx\s+(?:-\S+\s+)*['\"]?mcp[-_]bridge\b(?!\.)"
@@ -101,7 +101,7 @@ def texts() -> list[Path]:
     """Return the text files of the repository."""
     paths = []
     for folder, folders, files in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in SKIPPED]
+        folders[:] = [name for name in folders if name not in SKIPPED and not name.startswith(".venv")]
         paths += [Path(folder, name) for name in files if not name.startswith(".coverage")]
     return paths
 

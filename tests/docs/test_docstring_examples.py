@@ -51,6 +51,8 @@ def test_the_example_prints_what_it_shows(
     example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Loading a module adds its folder to the path.
+    monkeypatch.setattr(sys, "path", list(sys.path))
     lines: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     results = runner.run(example, out=lines.append)

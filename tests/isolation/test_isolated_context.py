@@ -28,7 +28,7 @@ async def attempt(call: Any) -> Any:
 
 
 class Client:
-    """The answers of a client to all kinds of questions. `heard` has its notifications."""
+    """The options of clients that answer all kinds of questions. `people` and `models` record the questions."""
 
     def __init__(self, mode: str, *answers: Any) -> None:
         self._mode, self._answers = mode, answers
@@ -146,31 +146,31 @@ async def test_isolated_tools_get_the_same_error_if_the_client_cannot_be_asked(m
 
     local, remote = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
     assert remote == local
-    assert "nobody" in str(remote[1])
+    assert "anonymous" in str(remote[1])
 
 
 async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None:
-    error_text: list[list[Any]] = []
+    notices: list[list[Any]] = []
 
     def options() -> dict[str, Any]:
-        error_text.append([])
+        notices.append([])
 
         async def logged(params: Any) -> None:
-            error_text[-1].append(dump_result(params))
+            notices[-1].append(dump_result(params))
 
         return {"mode": "legacy", "logging_callback": logged}
 
     async def do(client: Any) -> Any:
-        async def progress(*given: Any) -> None:
-            error_text[-1].append(list(given))
+        async def progress(*values: Any) -> None:
+            notices[-1].append(list(values))
 
         result = await attempt(client.call_tool("notices", {}, progress_callback=progress))
-        await wait_until(lambda: len(error_text[-1]) >= 10)
+        await wait_until(lambda: len(notices[-1]) >= 10)
         return result
 
     local, remote = await run_in_both_modes(tmp_path, do, options)
     assert remote == local
-    assert error_text[1] == error_text[0]
+    assert notices[1] == notices[0]
 
 
 @EVERY_ERA

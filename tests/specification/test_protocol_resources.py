@@ -51,9 +51,9 @@ async def test_contents_are_text_or_base64_at_their_uri(connected: Connected) ->
         (binary,) = await read(raw, "test://bytes")
         assert (binary["uri"], binary["mimeType"], "text" in binary) == ("test://bytes", "image/png", False)
         assert base64.b64decode(binary["blob"], validate=True) == PNG
-        first, two = await read(raw, "test://several")
+        first, second = await read(raw, "test://several")
         assert (first["uri"], first["text"]) == ("test://several/1", "one")
-        assert (two["uri"], base64.b64decode(two["blob"])) == ("test://several/2", b"2")
+        assert (second["uri"], base64.b64decode(second["blob"])) == ("test://several/2", b"2")
 
 
 @proves("resources/templates")

@@ -15,7 +15,9 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 class ModuleNotFoundError(BridgeError):
     """No module of this name was found; the message lists the places of the search.
 
-    >>> isinstance(ModuleNotFoundError("module 'tool-forecast' was not found"), ImportError)
+    Unlike the built-in error of this name, it is no ImportError:
+
+    >>> issubclass(ModuleNotFoundError, ImportError)
     False
     """
 

@@ -151,18 +151,19 @@ class ShapeBuilder:
         self._budget.spend(sum(map(len, (first.properties, first.required, second.properties, second.required))))
         properties = dict(first.properties)
         for name, subschema in second.properties.items():
-            is_certain = (name in first.certain, name in second.certain)
+            is_first_certain = name in first.certain
+            is_second_certain = name in second.certain
             if name not in properties:
                 if first.others is not False:
                     properties[name] = subschema
-            elif is_certain == (True, True):
+            elif is_first_certain and is_second_certain:
                 merged_schema = merge_schemas(properties[name], subschema)
                 # Without a common schema, that of the first stays: the original rejects the other values.
                 if merged_schema is not None:
                     properties[name] = merged_schema
-            elif is_certain == (False, True):
+            elif is_second_certain:
                 properties[name] = subschema
-            elif is_certain == (False, False):
+            elif not is_first_certain:
                 properties[name] = merge_alternatives([properties[name], subschema], self._budget)
         required = tuple(dict.fromkeys([*first.required, *second.required]))
         others = first.others

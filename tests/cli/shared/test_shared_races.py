@@ -41,8 +41,8 @@ def test_a_usual_variable_counts_if_a_reference_names_it_and_the_path_if_the_fil
 ) -> None:
     other_path = f"{os.environ['PATH']}:/nowhere" if name == "PATH" else "/nowhere"
     with sharing(tmp_path, **settings) as start:
-        first, two = start(stateless=True), start(stateless=True, **{name: other_path})
-        assert (first.get_text("read_pid") == two.get_text("read_pid")) is is_same
+        first, second = start(stateless=True), start(stateless=True, **{name: other_path})
+        assert (first.get_text("read_pid") == second.get_text("read_pid")) is is_same
 
 
 def test_a_tool_that_changes_the_environment_does_not_make_the_server_end_early(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ class Echo(BaseHTTPRequestHandler):
             size = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(size).decode()
             key = self.headers.get("X-Key")
-            error_text = {"path": parts.path, "query": parse_qs(parts.query), "body": body, "key": key}
-            self._answer(200, {"method": self.command, **error_text})
+            received = {"path": parts.path, "query": parse_qs(parts.query), "body": body, "key": key}
+            self._answer(200, {"method": self.command, **received})
 
     do_POST = do_GET
 
@@ -83,11 +83,11 @@ async def test_arguments_are_sent_in_path_query_headers_and_body(site: str, monk
     )
     async with connect_to_objects(build_manual(tool)) as client:
         result = await client.call_tool("ask", {"user": "a/b", "deep": True, "page": 2, "given": {"n": 1}})
-    error_text = json.loads(result.content[0].text)
-    assert error_text["path"] == "/users/a%2Fb"
-    assert error_text["query"] == {"deep": ["true"], "page": ["2"]}
-    assert json.loads(error_text["body"]) == {"n": 1}
-    assert (error_text["method"], error_text["key"]) == ("POST", "1234")
+    received = json.loads(result.content[0].text)
+    assert received["path"] == "/users/a%2Fb"
+    assert received["query"] == {"deep": ["true"], "page": ["2"]}
+    assert json.loads(received["body"]) == {"n": 1}
+    assert (received["method"], received["key"]) == ("POST", "1234")
 
 
 async def test_a_text_is_text_and_outputs_are_structured(site: str) -> None:

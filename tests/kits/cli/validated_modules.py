@@ -61,7 +61,7 @@ async def decide(event, data):
 async def mount(coordinator, config):
     coordinator.register_contributor("observability.events", "sample", lambda: ["sample:denied"])
     events = config.get("events", ["tool:pre", "tool:post", "session:start"])
-    logger.debug("hears %s", events)
+    logger.debug("handles %s", events)
     registered = [coordinator.hooks.register(event, decide, priority=50, name="sample") for event in events]
 
     def cleanup():

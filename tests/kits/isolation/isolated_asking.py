@@ -95,7 +95,7 @@ def asks_from_a_thread(ctx: CallContext) -> str:
 @tool
 async def asks_with_fallback(ctx: CallContext) -> str:
     """Ask, with a fallback for clients that cannot be asked."""
-    return repr(await ctx.ask("Please.", str, fallback="nobody"))
+    return repr(await ctx.ask("Please.", str, fallback="anonymous"))
 
 
 @tool

@@ -224,8 +224,8 @@ async def check_delegation(agent: AgentClient, checks: Seen) -> None:
     task = build_use("task", session_id=response.get("session_id", ""), instruction="Go on.")
     resumed = find_response(get_text(await agent.run(task, provider="echo", session=handle)), last=True)
     checks.check("tool-task, resumed", resumed, lambda data: "Help. | Go on." in data.get("response", ""))
-    unknown = await agent.use("task", agent="nobody", instruction="Help.")
-    checks.check("tool-task, unknown agent", unknown, lambda text: "'nobody' not found" in text)
+    unknown = await agent.use("task", agent="unknown", instruction="Help.")
+    checks.check("tool-task, unknown agent", unknown, lambda text: "'unknown' not found" in text)
 
 
 def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
