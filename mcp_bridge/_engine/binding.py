@@ -1,4 +1,4 @@
-"""The policies of the calls of one entry: each decides once whether it is a layer of them."""
+"""Binds policies to an entry: each policy decides once per entry whether it is a layer of the calls."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ class BoundPolicy(NamedTuple):
 
 def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
     """Bind the applicable policies to an entry, in the order of the stages."""
-    layers = [(policy, policy.bind(entry)) for policy in policies]
-    bound = [BoundPolicy(policy, policy.limit_layer(layer)) for policy, layer in layers if layer is not None]
-    return sorted(bound, key=lambda binding: binding.policy.stage)
+    bindings = []
+    for policy in policies:
+        layer = policy.bind(entry)
+        if layer is not None:
+            bindings.append(BoundPolicy(policy, policy.limit_layer(layer)))
+    # Sorting is stable, so the policies of a stage keep their order.
+    return sorted(bindings, key=lambda binding: binding.policy.stage)
 
 
 def to_policy(middleware: Middleware | Policy) -> Policy:
-    """Return a policy unchanged, and for middleware a policy for every entry."""
+    """Return a policy unchanged. For middleware, return a policy that applies to every entry."""
     if isinstance(middleware, Policy):
         return middleware
 

@@ -1,4 +1,7 @@
-"""The log of calls: one line per call at the level info, and its arguments, redacted, at the level debug."""
+"""Writes the log of calls: a line per call at the level info, and its redacted arguments at the level debug.
+
+Clients choose names and arguments, so the length of each is limited.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,25 @@ logger = logging.getLogger("mcp_bridge.calls")
 MAX_CLIENT = 100
 """The maximum number of characters of a client's name."""
 MAX_NAME = 200
-"""The maximum number of characters of what is called, which may be a URI with values from the client."""
+"""The maximum number of characters of the name of a tool or prompt, or of the URI of a resource."""
 MAX_ARGUMENTS = 2000
 """The maximum number of characters of a call's arguments."""
 _SESSION = re.compile(r"(session/[^/]{8})[^/]+")
 _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
+"""The reference at the end of a `ToolFailed`, by which its exception can be found in the log."""
 
 
 def log_call(call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
-    """Log the end of a call. Without a result, it was cancelled. Call this only if the level info is enabled."""
+    """Log the end of a call. A call without a result was cancelled. Call this only if the level info is enabled."""
     duration, client = f"{seconds * 1000:.1f} ms", _describe_client(ctx.client)
     name = redactor.redact_text(call.name)[:MAX_NAME]
     if result is None:
         logger.info("%s %r was cancelled after %s%s", call.kind, name, duration, client)
     elif result.is_error:
+        outcome = result.code or "tool_error"
         reference = _REFERENCE.search(str(result.error_text))
-        outcome = ", ".join(filter(None, (result.code or "tool_error", reference[1] if reference else "")))
+        if reference is not None:
+            outcome = f"{outcome}, {reference[1]}"
         logger.info("%s %r failed after %s%s: %s", call.kind, name, duration, client, outcome)
     else:
         logger.info("%s %r succeeded after %s%s", call.kind, name, duration, client)
@@ -40,11 +46,16 @@ def log_call(call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResul
 
 
 def _describe_client(client: str | None) -> str:
-    """Describe the client for a line of the log. A session's id grants access to it, so only its beginning is shown."""
+    """Describe the client for a line of the log.
+
+    The id of a session grants access to it, so only its beginning is shown.
+    """
     if client is None:
         return ""
-    name = "an anonymous client" if client == "session/" else repr(_SESSION.sub(r"\1", client)[:MAX_CLIENT])
-    return f" for {name}"
+    if client == "session/":
+        return " for an anonymous client"
+    name = _SESSION.sub(r"\1", client)[:MAX_CLIENT]
+    return f" for {name!r}"
 
 
 def _render_arguments(call: ToolCall, redactor: Redactor) -> str:

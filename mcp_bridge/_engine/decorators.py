@@ -1,4 +1,8 @@
-"""The types of the decorators of a registry. They are those of `mcp_bridge`, with this registry as their `registry`."""
+"""Types of the decorators `registry.tool`, `registry.resource` and `registry.prompt`.
+
+They take the arguments of `mcp_bridge.tool`, `resource` and `prompt`, except `registry`, which is already set. Type
+checkers of users read these signatures.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ class FunctionDecorator(Protocol):
 
 
 class ToolDecorator(Protocol):
-    """`mcp_bridge.tool` for one registry."""
+    """The type of `registry.tool`."""
 
     @overload
     def __call__(
@@ -56,7 +60,7 @@ class ToolDecorator(Protocol):
 
 
 class ResourceDecorator(Protocol):
-    """`mcp_bridge.resource` for one registry."""
+    """The type of `registry.resource`."""
 
     def __call__(
         self,
@@ -75,7 +79,7 @@ class ResourceDecorator(Protocol):
 
 
 class PromptDecorator(Protocol):
-    """`mcp_bridge.prompt` for one registry."""
+    """The type of `registry.prompt`."""
 
     @overload
     def __call__(
@@ -104,6 +108,9 @@ class PromptDecorator(Protocol):
 
 
 def load_decorator(name: str) -> Callable[..., Any]:
-    """Return `tool`, `resource` or `prompt`. They import the registry, so they are imported when first used."""
+    """Return `tool`, `resource` or `prompt`, by its name.
+
+    The modules of these decorators import the registry, so the registry can import them only late.
+    """
     decorator: Callable[..., Any] = load_object(f"mcp_bridge._engine.authoring:{name}")
     return decorator

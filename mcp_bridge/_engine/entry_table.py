@@ -31,10 +31,16 @@ Listener = Callable[[], None]
 
 
 class EntryTable(Generic[T]):
-    """Entries by name. A reader sees an owner's offer completely or not at all.
+    """Entries by name. Readers in other threads see all entries of a publication or none.
 
-    `version` increases with every change. `entry_type` names the entries in errors, `key` is the attribute with their
-    name. `ranks` has the places of owners. `get` returns the entry of a name, or None.
+    Args:
+        entry_type: The word for an entry in errors.
+        key: The attribute of entries with their name.
+
+    Attributes:
+        version: A number that increases with every change.
+        ranks: The places of owners in the settings.
+        get: Returns the entry with a name, or None.
     """
 
     get: Callable[[str], T | None]
@@ -43,13 +49,14 @@ class EntryTable(Generic[T]):
         self.version = 0
         self.ranks: Mapping[str, int] = {}
         self._entry_type = entry_type
-        # Resources have URIs, which are compared exactly.
+        # URIs are compared exactly, names by their look.
         self._has_looks = key == "name"
         self._key: Callable[[T], Any] = attrgetter(key)
         self._entries: dict[str, T] = {}
-        # The method of the dict itself, so that a look-up needs no call of a Python function.
+        # This is the method of the dict itself, so that a look-up calls no Python function.
         self.get = self._entries.get
         self._sorted: tuple[T, ...] | None = ()
+        # The owners that give way to others.
         self._yielding: set[str] = set()
         self._listeners: dict[object, Listener] = {}
 
@@ -63,7 +70,7 @@ class EntryTable(Generic[T]):
         return iter(self.list_all())
 
     def list_all(self) -> tuple[T, ...]:
-        """Return all entries, sorted by name; computed once per version."""
+        """Return all entries, sorted by name. They are sorted once per version."""
         if self._sorted is None:
             entries = self._entries.copy()
             self._sorted = tuple(entries[name] for name in sorted(entries))
@@ -78,7 +85,8 @@ class EntryTable(Generic[T]):
             raise DuplicateTool(
                 f"{self._entry_type} '{name}' is already registered. Unregister it first or use a different name."
             )
-        # Adding in place keeps the registration of many tools linear. Readers in other threads copy the dict first.
+        # A copy of the dict for each entry would make the registration of many tools quadratic. All readers that
+        # iterate copy the dict first, because another thread may call this.
         self._entries[name] = entry
         self._report_change()
 
@@ -90,11 +98,15 @@ class EntryTable(Generic[T]):
         return True
 
     def replace(self, owner: str, entries: Iterable[T]) -> None:
-        """Replace all entries of an owner. Raises DuplicateTool, naming both owners, and then changes nothing."""
-        self.prepare(owner, entries)[0]()
+        """Replace all entries of an owner. Raises DuplicateTool, which names both owners, and then changes nothing."""
+        commit, _ = self.prepare(owner, entries)
+        commit()
 
     def select_free(self, owner: str, entries: Iterable[T], problems: list[str]) -> list[T]:
-        """Select the entries with free names, and add the problems of the others to `problems`."""
+        """Select the entries of an owner whose names are free, and describe the others in `problems`.
+
+        From now on, the owner is one that gives way.
+        """
         free: dict[str, T] = {}
         self._yielding.add(owner)
         looks = self._list_looks(owner)
@@ -114,14 +126,15 @@ class EntryTable(Generic[T]):
         return list(free.values())
 
     def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
-        """Check a replacement, and return a function to commit it. It cannot fail, so several tables can commit.
+        """Check the replacement of all entries of an owner, and return a function that commits it.
 
-        Also returns the owners of the removed entries.
+        The commit cannot fail, so several tables can change together: all of them check first, and then all commit.
+        Also returns the other owners that lose entries. Raises DuplicateTool.
         """
         entries = list(entries)
         new_entries = {name: entry for name, entry in self._entries.copy().items() if entry.owner != owner}
         yielding_names = self._list_yielding(owner, map(self._key, entries), new_entries)
-        owners = {new_entries.pop(name).owner for name in yielding_names}
+        losing_owners = {new_entries.pop(name).owner for name in yielding_names}
         looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
@@ -134,16 +147,21 @@ class EntryTable(Generic[T]):
             if new_entries != self._entries:
                 self._replace_entries(new_entries)
 
-        return commit, owners
+        return commit, losing_owners
 
     def watch(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after every change, in the thread that made it. Returns a function to stop."""
         token = object()
         self._listeners[token] = listener
-        return lambda: self._listeners.pop(token, None) and None
+
+        def stop() -> None:
+            self._listeners.pop(token, None)
+
+        return stop
 
     def _replace_entries(self, entries: dict[str, T]) -> None:
-        self._entries, self.get = entries, entries.get
+        self._entries = entries
+        self.get = entries.get
         self._report_change()
 
     def _report_change(self) -> None:
@@ -153,16 +171,18 @@ class EntryTable(Generic[T]):
             listener()
 
     def _list_looks(self, owner: str) -> dict[str, T]:
-        """Return the entries of other sources by the look of their names; none for resources."""
-        looks = {}
-        if self._has_looks:
-            for name, entry in self._entries.copy().items():
-                if entry.owner != "" and not self._yields(entry, owner):
-                    looks[to_look(name)] = entry
+        """Return the entries of other sources that keep their names, by the look of these names."""
+        looks: dict[str, T] = {}
+        if not self._has_looks:
+            return looks
+        for name, entry in self._entries.copy().items():
+            # Entries without an owner are those that a program has registered itself.
+            if entry.owner != "" and not self._yields(entry, owner):
+                looks[to_look(name)] = entry
         return looks
 
     def _list_yielding(self, owner: str, names: Iterable[str], entries: Mapping[str, T]) -> list[str]:
-        """List the names of other owners' entries that give way to `names`."""
+        """List the names of those `entries` that `owner` displaces by publishing `names`."""
         yielding_names = [name for name, entry in entries.items() if self._yields(entry, owner)]
         if not yielding_names:
             return []
@@ -170,7 +190,7 @@ class EntryTable(Generic[T]):
         return [name for name in yielding_names if self._to_look(name) in looks]
 
     def _yields(self, entry: T, owner: str) -> bool:
-        """Whether an entry does not keep its name if `owner` publishes an entry of the same name."""
+        """Whether an entry loses its name if `owner` publishes an entry with the same name."""
         if entry.owner == owner:
             return True
         if entry.owner not in self._yielding:
@@ -181,7 +201,7 @@ class EntryTable(Generic[T]):
         return to_look(name) if self._has_looks else name
 
     def _find_rival(self, name: str, looks: Mapping[str, T], owner: str) -> T | None:
-        """Return another owner's entry with the same name, or one of the same look. It does not give way."""
+        """Return the entry that prevents `owner` from using a name: it has the same name or look and does not yield."""
         entry = self._entries.get(name)
         if entry is not None and not self._yields(entry, owner):
             return entry

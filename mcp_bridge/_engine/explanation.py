@@ -1,4 +1,7 @@
-"""Predicts the way of a call through the pipeline: its layers in order, and the decisive one. Nothing runs."""
+"""Predicts what a call would meet on its way through the pipeline, without running anything.
+
+`mcp-bridge explain` shows the result: the layers in order, the predicted outcome of each, and the decisive one.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,17 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.prepared import PreparedEntry, get_step_name
 
 Outcome = Literal["passes", "stops", "asks", "unknown", "not reached"]
-_NAMES: Mapping[str, str] = {
+_STEP_NAMES: Mapping[str, str] = {
     "_validate_input": "validate arguments",
     "_limit_calls": "limit concurrent calls",
     "_limit_time": "limit time",
     "_validate_output": "validate output",
     "_run_handler": "run the tool",
 }
-"""The layers of the pipeline itself by their functions. Layers that only serve other layers are left out."""
+"""What users call the pipeline's own layers, by the names of their functions.
+
+Layers that only serve other layers, such as `_provide_checks`, are missing here and left out of explanations.
+"""
 
 
 class ExplainedLayer(NamedTuple):
@@ -39,12 +45,15 @@ class CallExplanation(NamedTuple):
     @property
     def decisive(self) -> ExplainedLayer | None:
         """The layer that would stop the call, else the first one that would ask the user; None if it would run."""
-        by_outcome = {layer.outcome: layer for layer in reversed(self.layers)}
-        return by_outcome.get("stops") or by_outcome.get("asks")
+        for decisive_outcome in ("stops", "asks"):
+            for layer in self.layers:
+                if layer.outcome == decisive_outcome:
+                    return layer
+        return None
 
     @property
     def outcome(self) -> Outcome:
-        """What becomes of the call: the outcome of the decisive layer, or `passes`."""
+        """The outcome of the call: that of the decisive layer, or `passes`."""
         return self.decisive.outcome if self.decisive is not None else "passes"
 
 
@@ -57,7 +66,7 @@ async def explain_call(
     policies = {id(layer): policy for policy, layer in pipeline.bind_policies(tool)}
     for layer in pipeline.layers(tool):
         policy = policies.get(id(layer))
-        name = policy.name if policy is not None else _NAMES.get(get_step_name(layer))
+        name = policy.name if policy is not None else _STEP_NAMES.get(get_step_name(layer))
         if name is None:
             continue
         if is_stopped:
@@ -65,13 +74,15 @@ async def explain_call(
             continue
         if policy is not None:
             forecast = await policy.predict(tool.entry, call, ctx)
+            # A policy may change the arguments for the layers within it.
             call = forecast.call or call
             layers.append(ExplainedLayer(name, forecast.outcome, forecast.reason))
         else:
             layers.append(_explain_layer(name, layer, call, has_arguments=has_arguments))
         is_stopped = layers[-1].outcome == "stops"
     bound_ids = [id(policy) for policy in policies.values()]
-    return CallExplanation(layers, [policy.name for policy in pipeline.policies if id(policy) not in bound_ids])
+    unused_policies = [policy.name for policy in pipeline.policies if id(policy) not in bound_ids]
+    return CallExplanation(layers, unused_policies)
 
 
 def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:

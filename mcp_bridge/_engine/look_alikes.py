@@ -1,4 +1,7 @@
-"""Names that look alike to users: they differ in case, in forms of characters, or in letters of other scripts."""
+"""Recognises names that look alike to users: they differ in case, in forms of characters, or in letters of scripts.
+
+Users could mistake a tool of one source for a similar one of another, so `entry_table.py` treats such names as equal.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,18 @@ _LATIN = {
     # Armenian
     **dict(zip("ցոս", "gnu", strict=True)),
 }
-"""Small letters, and the Latin ones that look like them or like their capitals."""
-_TABLE = str.maketrans(_LATIN)
+"""Small letters, and the Latin letters that look like them or like their capitals."""
+_LATIN_TABLE = str.maketrans(_LATIN)
 
 
 def to_look(name: str) -> str:
-    """Return the look of a name. Users confuse names with the same look."""
+    """Return a text that is the same for all names that look alike."""
     if name.isascii():
         return name.lower()
-    # Nearly all names are ASCII.
+    # Nearly all names are ASCII, so a start usually does not need this module.
     import unicodedata
 
     text = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(char for char in text if unicodedata.category(char) != "Cf").translate(_TABLE)
+    # Characters of the category Cf, such as the zero-width space, are invisible.
+    visible_text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    return visible_text.translate(_LATIN_TABLE)

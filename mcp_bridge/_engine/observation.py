@@ -1,4 +1,4 @@
-"""Reports calls to an observer, with the time of each layer if the observer wants it."""
+"""Reports calls to an observer, such as the history of the web page, with the time of each layer on request."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ class CallObserver(Protocol):
     """Observes the calls of a pipeline. It must be fast, because every call waits for it."""
 
     def begin_call(self, call: ToolCall, ctx: RunningCall) -> ObservedCall:
-        """A call begins."""
+        """Start the observation of a call that begins. The result receives the end of the call."""
 
 
 def observe_calls(
     observer: CallObserver, layers: Sequence[Layer], policies: Mapping[int, str], composed: CallNext
 ) -> CallNext:
-    """Return a function to report calls and run them through `composed`, the composition of `layers`.
+    """Return a function that reports the start of a call and runs it through `composed`, the composition of `layers`.
 
-    `policies` has the names of policies by the ids of their layers.
-
-    The outermost layer reports the end of the call: one more coroutine would cost more than the rest.
+    `policies` has the names of policies by the ids of their layers. The outermost layer, `_map_errors`, reports the end
+    of the call, because another coroutine around it would cost more than the record of the call.
     """
     begin_call = observer.begin_call
     named_layers = [(policies.get(id(layer)) or _name_step(layer), layer) for layer in layers]
 
     def run_observed(call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
-        ctx.observation = observation = begin_call(call, ctx)
-        return (composed if observation.layers is None else _compose_timed(named_layers, observation.layers))(call, ctx)
+        observation = begin_call(call, ctx)
+        ctx.observation = observation
+        if observation.layers is None:
+            return composed(call, ctx)
+        return _compose_timed(named_layers, observation.layers)(call, ctx)
 
     return cast("CallNext", run_observed)
 
@@ -53,11 +55,12 @@ async def _run_timed(
     layer: Layer, layer_time: LayerTime, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> ToolResult:
     layer_time.is_entered = True
-    began = time.perf_counter()
+    start = time.perf_counter()
     try:
         return await layer(call, ctx, call_next)
     finally:
-        layer_time.seconds = (layer_time.seconds or 0.0) + time.perf_counter() - began
+        # A layer runs several times if one around it repeats the call, as `retry` does.
+        layer_time.seconds = (layer_time.seconds or 0.0) + time.perf_counter() - start
 
 
 def _name_step(layer: Any) -> str:

@@ -1,4 +1,4 @@
-"""Changes of the settings to a tool: other texts and annotations, and hidden or fixed arguments."""
+"""Applies the `overrides` of the settings to a tool: other texts and annotations, and hidden or fixed arguments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from mcp_bridge._json_schema.walking import get_mapping, walk_applied_schemas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOverride:
-    """Changes to a tool. `fixed` has the values of arguments for every call.
+    """Changes to a tool. Clients see neither `hidden` nor `fixed` arguments, and cannot send them.
 
-    Clients see neither `hidden` nor `fixed` arguments, and cannot send them. `descriptions` are those of arguments.
+    Attributes:
+        title, description, annotations: Replace those of the tool, if present.
+        hidden: Arguments that no call has.
+        fixed: Arguments, with their values, that every call has.
+        descriptions: Descriptions of arguments.
     """
 
     title: str | None = None
@@ -39,22 +43,31 @@ class ToolOverride:
         if not (self.hidden or self.fixed or self.descriptions):
             return tool
         tool = replace(tool, input_schema=self._change_schema(tool.input_schema))
-        return replace(tool, handler=self._wrap_handler(tool)) if self.hidden or self.fixed else tool
+        if self.hidden or self.fixed:
+            tool = replace(tool, handler=self._wrap_handler(tool))
+        return tool
 
     def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        schemas = list(walk_applied_schemas(schema, schema))
-        names = {name for applied_schema in schemas for name in get_mapping(applied_schema, "properties")}
+        argument_schemas = list(walk_applied_schemas(schema, schema))
+        names: set[str] = set()
+        for argument_schema in argument_schemas:
+            names.update(get_mapping(argument_schema, "properties"))
         removals = {*self.hidden, *self.fixed}
         if missing := sorted({*removals, *self.descriptions} - names):
             raise ValueError(f"there is no argument '{missing[0]}'")
         try:
-            described = self._describe_arguments(schema, {id(applied_schema) for applied_schema in schemas})
-            return ArgumentRemoval(described, self.hidden, self.fixed).change_schema() if removals else described
+            described: dict[str, Any] = self._describe_arguments(schema, set(map(id, argument_schemas)))
+            if removals:
+                return ArgumentRemoval(described, self.hidden, self.fixed).change_schema()
+            return described
         except RecursionError:
             raise ValueError("its schema is nested too deeply to override its arguments") from None
 
     def _describe_arguments(self, node: Any, argument_schemas: Set[int]) -> Any:
-        """Return a copy of a schema. `parts` are the ids of the schemas whose properties are arguments."""
+        """Return a copy of a schema with the descriptions of the override.
+
+        `argument_schemas` are the ids of the schemas whose properties are arguments.
+        """
         if isinstance(node, list):
             return [self._describe_arguments(value, argument_schemas) for value in node]
         if not isinstance(node, Mapping):
@@ -62,16 +75,21 @@ class ToolOverride:
         copy = {key: self._describe_arguments(value, argument_schemas) for key, value in node.items()}
         if id(node) in argument_schemas and isinstance(properties := copy.get("properties"), dict):
             for name in self.descriptions.keys() & properties.keys():
-                if properties[name] is not False:
-                    own = properties[name] if isinstance(properties[name], dict) else {}
-                    properties[name] = {**own, "description": self.descriptions[name]}
+                property_schema = properties[name]
+                # False, which rejects every value, cannot have a description. True is the same as {}.
+                if property_schema is not False:
+                    keywords = property_schema if isinstance(property_schema, dict) else {}
+                    properties[name] = {**keywords, "description": self.descriptions[name]}
         return copy
 
     def _wrap_handler(self, tool: ToolEntry) -> Callable[..., Any]:
-        prepared, fixed, removed = PreparedEntry(tool), dict(self.fixed), {*self.hidden, *self.fixed}
+        prepared = PreparedEntry(tool)
+        fixed = dict(self.fixed)
+        removed_names = {*self.hidden, *self.fixed}
 
         def complete_arguments(data: Any) -> dict[str, Any]:
-            return {**{name: value for name, value in (data or {}).items() if name not in removed}, **fixed}
+            arguments = {name: value for name, value in (data or {}).items() if name not in removed_names}
+            return arguments | fixed
 
         async def run_async(data: Any, ctx: RunningCall) -> Any:
             return await prepared.handler(complete_arguments(data), ctx)

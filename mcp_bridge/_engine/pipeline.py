@@ -54,7 +54,8 @@ from mcp_bridge._runtime.thread_pool import ThreadPool
 logger = logging.getLogger("mcp_bridge.calls")
 
 ROUNDS = 100
-"""How often a handler may return `NeedsInput` in one call: a client that answers automatically would never stop."""
+"""How often a handler may return `NeedsInput` in one call. Without a limit, a client that answers automatically would
+never stop."""
 
 
 class ToolLimits(NamedTuple):
@@ -69,11 +70,11 @@ class Pipeline:
 
     Args:
         middleware: Middleware and policies, each at its `stage`; within a stage they run in the given order.
-        timeout: Seconds per call, and as many again to wait until it may run; None for no limit.
-        threads: The most concurrent synchronous handlers.
-        concurrency: The most calls that run at once. One tool, and one client, have at most their share of these and of
-            the threads (`compute_share`).
-        queue: The most waiting calls. Further calls fail with `overloaded`.
+        timeout: The seconds that a call may run, and also the seconds that it may wait before; None for no limit.
+        threads: The maximum number of synchronous handlers that run at once.
+        concurrency: The maximum number of calls that run at once. Each tool, and each client, has at most its share of
+            these calls and of the threads (`compute_share`).
+        queue: The maximum number of waiting calls. Further calls fail with `overloaded`.
         arguments: The size limits of a call's arguments.
         tools: Limits of single tools, by patterns of their names. The first matching pattern applies.
         expose_errors: Show clients the text of unexpected exceptions.
@@ -83,7 +84,7 @@ class Pipeline:
         redactor: Redacts arguments in the log.
         on_exception: Called with each unexpected exception of a tool and its reference, after it was logged.
         observer: Observes every call; see `observe_calls`. Without one, calls pass no such layer.
-        composition: The key of the composed calls in the entries.
+        composition: The key under which entries keep their composed layers. A new key makes them compose again.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Pipeline:
         self.composition = object()
 
     def with_timeout(self, timeout: float) -> Pipeline:
-        """Return this pipeline, with the same slots and threads, with another time limit for all tools."""
+        """Return a copy of this pipeline with another time limit for all tools. Both share slots and threads."""
         pipeline = copy(self)
         pipeline.timeout = timeout
         pipeline.composition = object()
@@ -156,13 +157,16 @@ class Pipeline:
         if any(binding.policy.stage >= Stage.DECIDE for binding in changing):
             # These policies may have changed the arguments.
             layers.append(validate_input)
-        timeout, quota = self._find_limits(tool.name)
+        timeout, concurrency = self._find_limits(tool.name)
         key = f"entry/{tool.name}"
-        if quota is None:
-            layers.append(partial(self._limit_calls, ((key, self._share),), (), timeout))
+        # Nested calls of a tool are limited only if the settings limit the tool.
+        if concurrency is None:
+            quotas: tuple[Quota, ...] = ((key, self._share),)
+            nested_quotas: tuple[Quota, ...] = ()
         else:
-            quotas = ((key, min(quota, self._share)),)
-            layers.append(partial(self._limit_calls, quotas, ((key, quota),), timeout))
+            quotas = ((key, min(concurrency, self._share)),)
+            nested_quotas = ((key, concurrency),)
+        layers.append(partial(self._limit_calls, quotas, nested_quotas, timeout))
         if timeout is not None:
             layers.append(partial(self._limit_time, timeout))
         if tool.output_schema:
@@ -178,9 +182,9 @@ class Pipeline:
         return bound
 
     def compose(self, tool: PreparedEntry) -> CallNext:
-        """Return the composition of all layers. It is composed once per tool.
+        """Compose the layers of a tool to one function, once per tool.
 
-        It never raises, except when the task that runs the call is being cancelled.
+        The function never raises, except when the task that runs the call is being cancelled.
         """
         if self.composition in tool.composed:
             return tool.composed[self.composition]
@@ -205,18 +209,22 @@ class Pipeline:
         return may_ask
 
     def _find_limits(self, name: str) -> ToolLimits:
-        limits = next((limits for pattern, limits in self._tools.items() if fnmatchcase(name, pattern)), ToolLimits())
-        if limits.timeout is None:
-            return limits._replace(timeout=self.timeout)
-        return limits
+        for pattern, limits in self._tools.items():
+            if fnmatchcase(name, pattern):
+                return limits if limits.timeout is not None else limits._replace(timeout=self.timeout)
+        return ToolLimits(timeout=self.timeout)
 
     async def _map_errors(
         self, call: ToolCall, ctx: RunningCall, call_next: CallNext, *, is_outermost: bool = True
     ) -> ToolResult:
-        """Catch everything. This is the call boundary, so no tool can take the server down."""
+        """Turn every exception into a result. This is the call boundary, so no tool can take the server down.
+
+        Only the outermost of these layers reports the end of the call to the observer and to the log.
+        """
         start = time.monotonic()
         watch = CancellationWatch()
-        ended: ToolResult | None = None
+        # This stays None if the call is cancelled.
+        final_result: ToolResult | None = None
         try:
             try:
                 result = await watch.run(call_next(call, ctx))
@@ -230,17 +238,17 @@ class Pipeline:
             if watch.own_requests:
                 await watch.reset()
             result.duration_ms = (time.monotonic() - start) * 1000
-            ended = result
+            final_result = result
             return result
         finally:
             if is_outermost:
                 if ctx.observation is not None:
-                    ctx.observation.end(ended)
+                    ctx.observation.end(final_result)
                 if logger.isEnabledFor(logging.INFO):
                     # The default log level does not need this module.
                     from mcp_bridge._engine.call_log import log_call
 
-                    log_call(call, ctx, time.monotonic() - start, ended, self.redactor)
+                    log_call(call, ctx, time.monotonic() - start, final_result, self.redactor)
 
     async def _map_unexpected_errors(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         """Show policies of the stage DECIDE every exception as a CallError, with no more detail than clients get."""
@@ -256,6 +264,7 @@ class Pipeline:
                 await watch.reset()
 
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
+        """Log an exception under a random reference, and return the error for the client, which has the reference."""
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         if self.on_exception is not None:
@@ -265,6 +274,7 @@ class Pipeline:
 
     async def _limit_time(self, timeout: float, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
         with self._deadlines.start_deadline(timeout, ctx.deadline) as deadline:
+            # The context pauses its holds while a user is asked.
             ctx.holds.append(deadline)
             try:
                 return await call_next(call, ctx)
@@ -284,15 +294,18 @@ class Pipeline:
     ) -> ToolResult:
         """Run the call in a slot of the limiter. Other calls borrow the slot while a user is asked.
 
-        Nested calls need no slot of the total: if they did, calls that hold all slots would wait forever.
+        An outermost call takes a slot of the total, of its tool (`quotas`) and of its client. A nested call takes one
+        only of its tool (`nested_quotas`): if it needed one of the total, calls that hold all slots would wait forever.
         """
-        is_outermost = not ctx.started
-        if not is_outermost:
+        # A handler has started, so this call is nested in it.
+        is_nested = ctx.started
+        if is_nested:
             if not nested_quotas:
                 return await call_next(call, ctx)
             quotas = nested_quotas
         elif ctx.client is not None:
             quotas = (*quotas, (ctx.client, self._share))
+        is_outermost = not is_nested
         # Nested calls have their own queue, so they do not wait behind calls that wait for the total.
         key = (is_outermost, quotas)
         slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)
@@ -308,11 +321,11 @@ class Pipeline:
     async def _wait_for_slot(
         self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: RunningCall
     ) -> Slot:
-        in_total, quotas = key
+        is_outermost, quotas = key
         seconds = math.inf if timeout is None else timeout
         try:
             with self._deadlines.start_deadline(seconds, ctx.deadline):
-                return await self._slots.acquire(key, quotas=quotas, in_total=in_total)
+                return await self._slots.acquire(key, quotas=quotas, in_total=is_outermost)
         except LimiterFull:
             problem = "too many calls are waiting"
         else:
@@ -324,17 +337,20 @@ class Pipeline:
         """Run the handler, and again with the answers for as long as it returns `NeedsInput`.
 
         Between two runs of the outermost handler, `ctx.needs` is all the state that the call has, so another instance
-        can continue it from there.
+        of the server can continue the call from there.
         """
-        is_outermost, needs = not ctx.started, ctx.needs
+        is_outermost = not ctx.started
+        needs = ctx.needs
         for _round in range(ROUNDS):
             if needs is not None:
-                ctx.answers, ctx.state = await ctx.put(needs.questions), needs.state
-            ctx.started, ctx.needs = True, None
+                ctx.answers = await ctx.put(needs.questions)
+                ctx.state = needs.state
+            ctx.started = True
+            ctx.needs = None
             try:
                 value = await tool.run(call.arguments, ctx, self.threads)
             except ToolCrashed as error:
-                # A worker knows only the original name.
+                # A worker knows only the original name of the tool, so the published name replaces it.
                 raise ToolCrashed(call.name, error.how, kind=call.kind) from None
             except InvalidOutput as error:
                 raise InvalidOutput(error.details, tool=call.name, output=error.output, kind=call.kind) from error
@@ -343,11 +359,12 @@ class Pipeline:
                     result = to_result(value) if tool.read_result is None else tool.read_result(value, call)
                 except Unreadable as error:
                     raise InvalidOutput([f"$: {error}"], tool=call.name, output=None, kind=call.kind) from error
-                # The pipeline writes the duration into the result, so the handler keeps its own object.
+                # The pipeline writes the duration into its result, so it copies an object that belongs to the handler.
                 return replace(result) if result is value else result
             needs = value
             if is_outermost:
-                ctx.started, ctx.needs = False, needs
+                ctx.started = False
+                ctx.needs = needs
         raise QuestionExpired(f"{call.kind.capitalize()} '{call.name}' asked {ROUNDS} times and was stopped.")
 
 
@@ -361,7 +378,7 @@ def _validate_input(
 def _provide_checks(
     tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> Awaitable[ToolResult]:
-    """Allow policies to validate changed arguments before a user is asked, and changed results."""
+    """Let policies validate the arguments and results that they change, such as arguments before a user is asked."""
     ctx.check = lambda arguments: tool.check_input(arguments, limits)
     ctx.check_output = tool.check_output if tool.output_schema else None
     return call_next(call, ctx)
@@ -369,7 +386,7 @@ def _provide_checks(
 
 async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
     result = await call_next(call, ctx)
-    if result.success and not tool.output.is_valid(result.output):
+    if result.success:
         tool.check_output(result.output, result=result)
     return result
 
@@ -377,16 +394,20 @@ async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall
 def _recheck_policies(
     tool: PreparedEntry, changing: Sequence[BoundPolicy], policies: Sequence[BoundPolicy]
 ) -> Iterator[Layer]:
-    """Yield the layers of policies, each within a layer to validate its results again.
+    """Yield the layers of policies. A policy that can change results is within a layer that checks its results again.
 
-    `changing` are all policies of the tool that can change results, outermost first; the others need no such layer.
-    Without an output schema, only the outermost ones have one: the first observer, and the first of the others.
+    `changing` are all policies of the tool that can change results, outermost first. Without an output schema, the
+    check only makes sure that the result is a ToolResult, and that is enough around the first observer and around the
+    first of the other policies.
     """
+    rechecked = changing
     if not tool.output_schema:
         observers = [binding for binding in changing if binding.policy.stage == Stage.OBSERVE]
-        changing = [*observers[:1], *changing[len(observers) :][:1]]
+        others = changing[len(observers) :]
+        rechecked = [*observers[:1], *others[:1]]
+    rechecked_ids = [id(binding) for binding in rechecked]
     for binding in policies:
-        if any(binding is changing_binding for changing_binding in changing):
+        if id(binding) in rechecked_ids:
             yield partial(_recheck_output, tool, binding.policy.name)
         yield binding.layer
 
@@ -405,7 +426,7 @@ async def _recheck_output(
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:
-    """Separate the cancellation from other exceptions of the tool."""
+    """Return the cancellation in a group without the other exceptions of the group, which are logged."""
     if isinstance(error, BaseExceptionGroup):
         cancellation, other_errors = error.split(get_cancelled_exc_class())
         if cancellation is not None and other_errors is not None:

@@ -1,4 +1,7 @@
-"""The tables of extension points: the class behind each name in the settings, loaded when it is used."""
+"""Finds the classes of sources, policies and stores by their names in the settings.
+
+The tables contain references instead of classes, so that a start imports only the classes that its settings use.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ POLICIES: dict[str, str] = {
 }
 """Policies by name: classes that derive from `mcp_bridge._policies.base.ToolPolicy`, whose fields are the options.
 
-Within a stage, their layers have the order of this table, outermost first.
+Within a stage, their layers have the order of this table, outermost first. docs/policies.md ("The order of a call") has
+the consequences: a denied call, for example, does not count towards rate limits.
 """
 
 STORES: dict[str, str] = {
@@ -48,7 +52,7 @@ STORES: dict[str, str] = {
 
 
 def load_object(reference: str) -> Any:
-    """Return the object at `module:attribute`. Raises ConfigError with the wrong part."""
+    """Return the object at `module:attribute`. Raises ConfigError, which names the wrong part."""
     module_name, _, attribute = reference.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -56,7 +60,7 @@ def load_object(reference: str) -> Any:
         hint = suggest_package(error).removeprefix(". ") or "Install the package, or fix the name"
         raise ConfigError(f"plugin '{reference}': {error}", hint=hint) from error
     except Exception as error:
-        # The third-party module can raise anything, and so does the import of an impossible name.
+        # A third-party module can raise anything, and `import_module` raises ValueError for an empty name.
         problem = f"plugin '{reference}': {type(error).__name__}: {error}"
         raise ConfigError(problem, hint="Write it as package.module:Name, or fix the module") from error
     try:
@@ -90,16 +94,19 @@ def load_policy_type(name: str) -> Any:
     if ":" in name:
         return load_object(name)
     if name not in POLICIES:
-        near = difflib.get_close_matches(name, POLICIES, n=1)
-        known = f"Known policies: {', '.join(POLICIES)}, or your own as module:Name"
-        raise ConfigError(f"unknown policy '{name}'", hint=f"Did you mean '{near[0]}'?" if near else known)
+        similar_names = difflib.get_close_matches(name, POLICIES, n=1)
+        if similar_names:
+            hint = f"Did you mean '{similar_names[0]}'?"
+        else:
+            hint = f"Known policies: {', '.join(POLICIES)}, or your own as module:Name"
+        raise ConfigError(f"unknown policy '{name}'", hint=hint)
     return load_object(POLICIES[name])
 
 
 def make_store(name: str, *arguments: Any) -> Store:
-    """Make a store with its arguments. A third-party `module:attribute`, class or function, is called without any.
+    """Make a store of the table from its arguments, such as a path or an address.
 
-    Raises ConfigError.
+    A third-party `module:attribute`, which is a class or a function, is called without arguments. Raises ConfigError.
     """
     where = "state.store"
     if ":" not in name and name not in STORES:
@@ -109,6 +116,7 @@ def make_store(name: str, *arguments: Any) -> Store:
     try:
         store = factory(*arguments) if name in STORES else factory()
         if name == "sqlite":
+            # An unusable file fails the start, not the first call.
             store.check_file()
     except Exception as error:
         # A third-party factory can raise anything.

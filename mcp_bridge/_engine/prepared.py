@@ -1,4 +1,9 @@
-"""A published entry (tool, resource, prompt or completion) with everything computed once per entry."""
+"""Prepares entries (tools, resources, prompts and completions) for their calls.
+
+A `PreparedEntry` keeps what is the same for all calls of an entry, such as its validators and its composed layers. Each
+value is computed when the first call needs it. The registry, `ResourceFinder` and the methods of the server keep a
+`PreparedEntry` for each entry, and the pipeline runs it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_bridge._json_schema.validator import Validator
 
 _NULL_FOR_NUMBER = ": expected type number, got null"
-"""The end of a problem with an output that may have been NaN, for which JSON has no value."""
+"""The end of a problem whose value may have been NaN: JSON cannot express NaN, so the output has null instead."""
 _PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple, bytes, ToolResult})
 """Types whose values are results as they are: nothing has to be awaited or collected."""
 
@@ -41,10 +46,14 @@ class Entry(Protocol):
 class PreparedEntry:
     """An entry, ready to be called.
 
-    For entries that are not tools, `input_schema` is the schema of their arguments, and `read_result`, if it is not
-    None, turns what the handler returns into a result. `bound`, `composed` and `may_ask` hold what each pipeline has
-    computed for the entry: its policies, its composed layers, and whether a policy may ask the user. With
-    `copies_schemas`, changes within the schemas of a tool can be noticed, too (`has_same_schemas`).
+    Args:
+        entry: The entry.
+        input_schema: The schema of the arguments, for an entry that is not a tool.
+        read_result: Turns the return value of the handler into a result; None for `to_result`.
+        copies_schemas: Whether to copy the schemas of a tool, so that `has_same_schemas` notices changes within them.
+
+    `bound`, `composed` and `may_ask` hold what each pipeline has computed for the entry: its policies, its composed
+    layers, and whether a policy may ask the user.
     """
 
     def __init__(
@@ -60,6 +69,7 @@ class PreparedEntry:
         self._schemas = (entry.input_schema, entry.output_schema) if isinstance(entry, ToolEntry) else ({}, {})
         self._copies: tuple[Any, ...] | None = None
         if copies_schemas:
+            # Each copied object or list takes an item of the budget, which both schemas share.
             budget = iter(range(MAX_SCHEMAS))
             self._copies = tuple(_copy_json(schema, budget) for schema in self._schemas)
         self.input_schema = input_schema
@@ -68,10 +78,10 @@ class PreparedEntry:
         self.composed: dict[object, CallNext] = {}
         self.may_ask: dict[object, bool] = {}
 
-    def is_of(self, entry: ToolEntry) -> bool:
-        """Whether this was prepared from the entry, and the entry has the same handler and schemas.
+    def is_current(self, entry: ToolEntry) -> bool:
+        """Whether this was prepared from the entry, and the entry still has the same handler and schemas.
 
-        The schemas are compared by identity, because this is part of every call.
+        The schemas are compared by identity, because every call makes this check.
         """
         return (
             self.entry is entry
@@ -81,7 +91,7 @@ class PreparedEntry:
         )
 
     def has_same_schemas(self) -> bool:
-        """Whether nothing within the schemas has changed; False without copies."""
+        """Whether the schemas are equal to their copies; False without copies."""
         return self._copies == self._schemas
 
     @cached_property
@@ -115,6 +125,7 @@ class PreparedEntry:
         if context is None:
             return lambda arguments, ctx: handler(arguments)
         first = next(iter(inspect.signature(handler).parameters.values()))
+        # The positional arguments would otherwise fill the parameter for the context.
         if first.name == context and first.kind is not first.KEYWORD_ONLY:
             return lambda arguments, ctx: handler(ctx, arguments)
         return lambda arguments, ctx: handler(arguments, **{context: ctx})
@@ -133,13 +144,16 @@ class PreparedEntry:
             raise InvalidArguments(problems, tool=call.name, kind=call.kind)
 
     def check_output(self, output: Any, changed_by: str = "", *, result: ToolResult | None = None) -> None:
-        """Raise InvalidOutput for an output that does not match the schema; the error keeps the content of `result`."""
+        """Raise InvalidOutput for an output that does not match the schema.
+
+        The error names `changed_by`, the policy that has changed the output, and keeps the content of `result`.
+        """
         if self.output.is_valid(output):
             return
-        problems = [
-            f"{line} (NaN and infinities become null)" if line.endswith(_NULL_FOR_NUMBER) else line
-            for line in self.output.describe_problems(output)
-        ]
+        problems = []
+        for problem in self.output.describe_problems(output):
+            hint = " (NaN and infinities become null)" if problem.endswith(_NULL_FOR_NUMBER) else ""
+            problems.append(problem + hint)
         content, meta = (None, None) if result is None else (result.content, result.meta)
         raise InvalidOutput(problems, tool=self.name, output=output, content=content, meta=meta, changed_by=changed_by)
 
@@ -150,6 +164,7 @@ class PreparedEntry:
         too many items.
         """
         if self.is_async and self.context is None:
+            # This saves the call of the wrapper that `handler` returns.
             value = await self._handler(arguments)
         elif self.is_async:
             value = await self.handler(arguments, ctx)
@@ -160,7 +175,7 @@ class PreparedEntry:
             )
         if type(value) in _PLAIN:
             return value
-        # This is a synchronous function that returns a coroutine.
+        # A synchronous function can return a coroutine.
         if inspect.isawaitable(value):
             value = await value
         if isinstance(value, AsyncIterator):
@@ -197,16 +212,20 @@ def compose_layer(layer: Layer, call_next: CallNext) -> CallNext:
 
 
 def get_step_name(layer: Any) -> str:
-    """Return the name of the function of a layer, such as `_limit_time`."""
+    """Return the name of the function of a layer, such as `_limit_time`, or an empty text if it has none."""
     return getattr(layer.func if isinstance(layer, partial) else layer, "__name__", "")
 
 
 async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
+    """Stand in for the `call_next` of the innermost layer, which runs the handler and never calls it."""
     raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 
 def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
-    """Copy the objects and lists in a value, until they are too deep or too many: it may contain itself."""
+    """Copy the objects and lists in a value, up to a depth and as many as the budget allows.
+
+    Without these limits, a value that contains itself would never end.
+    """
     if isinstance(value, dict | list) and depth < MAX_DEPTH and next(budget, None) is not None:
         if isinstance(value, list):
             return [_copy_json(item, budget, depth + 1) for item in value]
@@ -215,7 +234,7 @@ def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
 
 
 def _build_validator(schema: Any) -> Validator:
-    # The first call needs it, a start does not.
+    # Only calls need this module, so a start does not import it.
     from mcp_bridge._json_schema.validator import Validator
 
     return Validator(schema)

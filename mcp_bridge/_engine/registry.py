@@ -1,4 +1,7 @@
-"""ToolRegistry: holds all published entries and calls them (tool_use API, "ToolRegistry")."""
+"""ToolRegistry holds all published entries and calls them (tool_use API, "ToolRegistry").
+
+Sources publish into it, servers list and dispatch from it, and programs use it directly.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,16 @@ class ToolRegistry:
     """The tools, resources and prompts of one endpoint.
 
     `invoke` (synchronous) and `ainvoke` return the tool_use API's `Result`. `dispatch` runs a call through the
-    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator. `tools`,
-    `resources`, `templates` and `prompts` are the tables of entries, and `finder` finds resources by URI.
-    `subscriptions` counts how many clients subscribe to each resource. `pipeline` is the policy of `dispatch`; by
-    default, it has a time limit of 60 seconds and no middleware. `lifespan` is the value of the server's lifespan while
-    it runs. `explain_missing` waits until the source that may have an unknown tool has tried to connect, and returns
-    why the tool is missing, or an empty text.
+    pipeline, for servers, chains and agents. All of them use the same handlers and the same validator.
+
+    Attributes:
+        tools, resources, templates, prompts: The tables of entries.
+        finder: Finds resources by URI.
+        subscriptions: Counts how many clients subscribe to each resource.
+        pipeline: Runs the calls of `dispatch`; by default, with a time limit of 60 seconds and without middleware.
+        lifespan: The value of the server's lifespan while it runs.
+        explain_missing: Waits until the source that may have an unknown tool has tried to connect, and returns why the
+            tool is missing, or an empty text. None without a bridge.
 
     >>> from mcp_bridge import ToolRegistry
     >>> registry = ToolRegistry()
@@ -104,8 +111,8 @@ class ToolRegistry:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no entry of any kind is published."""
-        return not any((self.tools, self.resources, self.templates, self.prompts))
+        """Whether there are no tools, resources, templates and prompts."""
+        return not (self.tools or self.resources or self.templates or self.prompts)
 
     def register(self, entry: ToolEntry) -> None:
         """Add a tool. Raises ValueError (DuplicateTool) if its name is already registered, TypeError for no tool."""
@@ -128,12 +135,12 @@ class ToolRegistry:
         prompts: Iterable[PromptEntry] = (),
         left_out: builtins.list[str] | None = None,
     ) -> frozenset[str]:
-        """Replace all tools, resources and prompts of `owner`, in one step.
+        """Replace all tools, resources and prompts of `owner` in one step.
 
-        If another owner has the name of an entry, `left_out` decides. With this list, the entry is left out, and the
-        list gets a text that names both owners. Without it, DuplicateTool is raised, and nothing changes.
+        With the list `left_out`, the owner gives way: an entry whose name another owner has is not published, and a
+        text in the list names both owners. Without the list, such an entry raises DuplicateTool, and nothing changes.
 
-        Returns the owners that lose entries, because they publish with `left_out`, and now this owner has the names.
+        Returns the owners that lose entries, because they give way to the published names.
         """
         if left_out is not None:
             entries = self.tools.select_free(owner, entries, left_out)
@@ -151,9 +158,9 @@ class ToolRegistry:
         return frozenset().union(*(owners for _, owners in replacements))
 
     def set_order(self, owners: Sequence[str]) -> None:
-        """Set the order of the owners. If two publish the same name with `left_out`, the earlier one gets it.
+        """Set the order of the owners. Of two owners that both give way (see `publish`), the earlier one gets a name.
 
-        An owner that publishes without `left_out` gets the name in any case.
+        An owner that does not give way gets the name wherever it is in the order.
         """
         ranks = {owner: rank for rank, owner in enumerate(owners)}
         for table in (self.tools, self.resources, self.templates, self.prompts):
@@ -243,7 +250,7 @@ class ToolRegistry:
         return _check_result(tool, data, start, validate=validate)
 
     async def ainvoke(self, name: str, input_data: Any = None, *, validate: bool = True) -> Result:
-        """Call a tool like `invoke`, from async code: async handlers run in this event loop, others in a thread."""
+        """Call a tool like `invoke`, from async code. Async handlers run in this event loop, others in a thread."""
         tool = self._check_call(name, input_data, validate=validate)
         if isinstance(tool, Result):
             return tool
@@ -255,9 +262,9 @@ class ToolRegistry:
         return _check_result(tool, data, start, validate=validate)
 
     async def dispatch(self, call: ToolCall, ctx: CallContext) -> ToolResult:
-        """Run a tool through the pipeline: the entry point of servers, chains and agents.
+        """Run a tool through the pipeline, for servers, chains and agents.
 
-        Raises ToolNotFound. Every other problem is in the result.
+        Raises ToolNotFound. The result reports every other problem.
         """
         running = start_call(ctx)
         tool = self.get_prepared(call.name)
@@ -274,8 +281,9 @@ class ToolRegistry:
     async def find_absent(self, name: str, client: str | None) -> ToolEntry | None:
         """Wait until the possible source of an unknown tool has tried to connect.
 
-        If the source cannot connect, or if too many calls wait, return a tool whose calls fail with the reason. A
-        client has a share of the calls that may wait.
+        If the source cannot connect, or if too many calls wait already, return a tool whose calls fail with the reason.
+        Such a call passes through the pipeline, so policies and the log see it like any other. Each client may have
+        only its share of the waiting calls.
         """
         if self.explain_missing is None:
             return None
@@ -291,21 +299,21 @@ class ToolRegistry:
         return _build_failing_tool(name, ToolUnavailable(reason)) if reason else None
 
     async def dispatch_entry(self, entry: ToolEntry, call: ToolCall, ctx: RunningCall) -> ToolResult:
-        """Run an unpublished tool through the pipeline. Every problem is in the result."""
+        """Run an unpublished tool through the pipeline. The result reports every problem."""
         return await self.run_prepared(PreparedEntry(entry), call, ctx)
 
     async def dispatch_resource(self, uri: str, call_id: str, ctx: RunningCall) -> ToolResult:
-        """Read a resource through the pipeline. Its contents are the content of the result, with every problem.
+        """Read a resource through the pipeline. The contents of the resource are the content of the result.
 
-        Raises ResourceNotFound.
+        Raises ResourceNotFound. The result reports every other problem.
         """
         match = self.finder.find_resource(uri)
         return await self.run_prepared(match.prepared, match.make_call(call_id), ctx)
 
     def run_prepared(self, prepared: PreparedEntry, call: ToolCall, ctx: RunningCall) -> Awaitable[ToolResult]:
-        """Run an entry of any kind through the pipeline. Every problem is in the result.
+        """Run an entry of any kind through the pipeline. The result reports every problem.
 
-        A nested call stays under the pipeline of the outermost call, whichever registry it is made to.
+        A nested call stays under the pipeline of the outermost call, even if it goes to another registry.
         """
         is_nested = ctx.pipeline is not None
         if is_nested:
@@ -319,24 +327,29 @@ class ToolRegistry:
         return run(call, ctx)
 
     def get_prepared(self, name: str) -> PreparedEntry | None:
-        """Return the tool of this name, ready to be called, or None. It has the current handler and schemas."""
+        """Return the tool with this name, ready to be called, or None.
+
+        The tool is prepared again if its entry, handler or schemas have been replaced.
+        """
         entry: Any = self.tools.get(name)
         if entry is None:
             return None
         prepared = self._prepared.get(name)
-        if prepared is None or not prepared.is_of(entry):
-            # Sources may replace their tools often, so the removed ones are released from time to time.
+        if prepared is None or not prepared.is_current(entry):
+            # Sources may replace their tools often. Removed tools are released here, when they outnumber the others.
             if len(self._prepared) > 2 * len(self.tools):
                 self._prepared = {key: value for key, value in self._prepared.items() if key in self.tools}
             prepared = self._prepared[name] = PreparedEntry(entry)
         return prepared
 
     def _check_call(self, name: str, data: Any, *, validate: bool) -> PreparedEntry | Result:
+        """Return the tool for a call of `invoke`, or the FAILURE that prevents the call."""
         tool = self.get_prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
         if not tool.has_same_schemas():
-            # The tool_use API reads the schemas anew at each call. Copies show whether they were changed in place.
+            # The tool_use API reads the schemas at each call, so a program may change them in place. Copies show such a
+            # change, so that validators are built again only after one.
             tool = self._prepared[name] = PreparedEntry(tool.entry, copies_schemas=True)
         if validate and not tool.input.is_valid(data):
             return Result.failure(f"Input validation failed for tool '{name}'.", tool.input.check(data).errors)
@@ -344,6 +357,8 @@ class ToolRegistry:
 
 
 def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
+    """Return a tool whose calls fail with the error."""
+
     async def raise_error(_: Any) -> None:
         raise error
 
@@ -360,7 +375,10 @@ def _build_failure(name: str, error: Exception, start: float) -> Result:
 
 
 def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: bool) -> Result:
-    """Return the value of a handler as a Result: FAILURE if it declares one, PARTIAL for invalid output, or SUCCESS."""
+    """Turn the return value of a handler into a Result.
+
+    The status is FAILURE if the value declares a failure, PARTIAL if the output is invalid, and SUCCESS otherwise.
+    """
     name, duration_ms = tool.name, _measure_ms(start)
     if isinstance(data, Result):
         return data
@@ -376,7 +394,8 @@ def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: boo
     if validate and tool.output_schema:
         value = data
         if isinstance(data, Iterator):
-            # Validation reads an iterator to its end.
+            # Validation reads an iterator to its end, so the caller gets its items as a list. One item more than the
+            # limit lets the check notice an iterator that is too long.
             data = list(islice(data, MAX_ITEMS + 1))
             value = iter(data)
         errors = _check_output(tool, value)
@@ -388,15 +407,17 @@ def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: boo
 
 def _check_output(tool: PreparedEntry, data: Any) -> list[str]:
     try:
-        # Clients see the output in this form.
+        # The schema describes the JSON that clients see.
         output = to_result(data).output
     except ValueError as error:
-        # The output contains itself.
+        # An output that contains itself, for example, cannot become JSON.
         return [f"$: {error}"]
     return [] if tool.output.is_valid(output) else tool.output.check(output).errors
 
 
 def _run_to_completion(awaitable: Any) -> Any:
+    """Run an awaitable in a new event loop, and return its value."""
+
     async def wait() -> Any:
         return await awaitable
 
@@ -413,10 +434,11 @@ def _run_to_completion(awaitable: Any) -> Any:
 def make_not_found_error(name: str, known: Iterable[str]) -> ToolNotFound:
     """Return the error for an unknown tool, with similar names."""
     if len(name) > _MAX_NAME:
-        # difflib would compare it with every name, and a client chooses its length.
+        # Clients choose the length of the name, and difflib would compare all of it with every name.
         return ToolNotFound(f"Unknown tool: {name[:_MAX_NAME]}... ({len(name)} characters).")
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=3)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return ToolNotFound(f"Unknown tool: {name}.{hint}")
+    similar_names = difflib.get_close_matches(name, list(known), n=3)
+    if not similar_names:
+        return ToolNotFound(f"Unknown tool: {name}.")
+    return ToolNotFound(f"Unknown tool: {name}. Did you mean {' or '.join(map(repr, similar_names))}?")

@@ -1,4 +1,8 @@
-"""Finds the resource of a URI: one with exactly this URI, or one of a template."""
+"""Finds the published entry for a URI: a resource with this URI, or a template that matches the URI.
+
+A template passes parts of the URI to its handler, which may use them in a path. So a URI whose parts could lead out of
+a folder is not found.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +23,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_bridge.server")
 
-_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
-"""On Windows, C:x belongs to drive C wherever it is joined to."""
-_SHOWN = 256
+_ABSOLUTE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
+"""The start of an absolute path. On Windows, joining a folder and `C:x` leads to drive C."""
+_MAX_SHOWN = 256
 """The maximum number of characters of a URI in an error."""
 
 
 class ResourceMatch(NamedTuple):
-    """The entry of a URI. `uri` is the spelling of the URI for policies."""
+    """The entry for a URI, and the arguments of its handler. `uri` is the URI in the spelling that policies compare."""
 
     prepared: PreparedEntry
     uri: str
@@ -44,7 +48,7 @@ class _Matcher(NamedTuple):
 
 
 class ResourceFinder:
-    """The published resources and templates, ready to be read; prepared again after each change of the catalogs."""
+    """Finds resources and templates in the tables of a registry, and prepares them again after each change."""
 
     def __init__(self, resources: EntryTable[ResourceEntry], templates: EntryTable[ResourceTemplate]) -> None:
         self._resources = resources
@@ -56,23 +60,27 @@ class ResourceFinder:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Changes with every change of the catalogs."""
+        """The versions of both tables, one of which changes with every change."""
         return (self._resources.version, self._templates.version)
 
     def list_templates(self) -> Sequence[ResourceTemplate]:
-        """Return the valid templates. The others are logged."""
+        """Return the valid templates. An invalid one is logged instead."""
         self._refresh()
         return self._listed
 
     def find_template(self, text: str) -> ResourceTemplate | None:
-        """Return the template of this text, in any spelling, or None."""
+        """Return the template with this text, in any spelling, or None."""
         text = normalize_uri(text)
-        return next((entry for entry in self.list_templates() if normalize_uri(entry.uri_template) == text), None)
+        for entry in self.list_templates():
+            if normalize_uri(entry.uri_template) == text:
+                return entry
+        return None
 
     def find_resource(self, uri: str) -> ResourceMatch:
         """Return the resource with this URI, else the first matching template in alphabetical order.
 
-        Opaque templates come last. Raises ResourceNotFound, also for a URI that a program could read as another one.
+        Opaque templates, those of other servers, come last. Raises ResourceNotFound, also for a URI that a program
+        could read as another one.
         """
         self._refresh()
         normal_uri = normalize_uri(uri)
@@ -87,10 +95,12 @@ class ResourceFinder:
             reason = find_ambiguity(normal_uri) or _find_unsafe_value(variables)
             if reason is None:
                 spelling = template.spell(uri, variables)
-                # Another server gets what policies see.
-                return ResourceMatch(prepared, spelling, {"uri": spelling} if entry.is_opaque else variables)
+                if entry.is_opaque:
+                    # The other server receives the URI that the policies have seen.
+                    return ResourceMatch(prepared, spelling, {"uri": spelling})
+                return ResourceMatch(prepared, spelling, variables)
             problem = f": {reason}"
-        excerpt = uri if len(uri) <= _SHOWN else f"{uri[:_SHOWN]}... ({len(uri)} characters)"
+        excerpt = uri if len(uri) <= _MAX_SHOWN else f"{uri[:_MAX_SHOWN]}... ({len(uri)} characters)"
         raise ResourceNotFound(f"Resource not found: {excerpt}{problem}")
 
     def _refresh(self) -> None:
@@ -99,9 +109,10 @@ class ResourceFinder:
             return
         self._entries = {}
         for resource in self._resources:
-            # With two spellings of a URI, the first one in alphabetical order is read.
+            # Two resources can have different spellings of one URI. The first in alphabetical order is used.
             self._entries.setdefault(normalize_uri(resource.uri), (resource, _prepare_resource(resource)))
-        self._matchers, self._listed = [], []
+        self._matchers = []
+        self._listed = []
         for entry in self._templates:
             try:
                 template = _parse_template(entry)
@@ -110,13 +121,14 @@ class ResourceFinder:
                 continue
             self._matchers.append(_Matcher(template, entry, _prepare_resource(entry)))
             self._listed.append(entry)
+        # False sorts before True, so opaque templates come last.
         self._matchers.sort(key=lambda matcher: matcher.entry.is_opaque)
         self._version = version
 
 
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
-        # A start does not need it.
+        # Only calls need this module, so a start does not import it.
         from mcp_bridge._protocol.wire.resource_contents import to_contents
 
         return to_contents(value, call.name, entry.mime_type)
@@ -133,10 +145,13 @@ def _parse_template(entry: ResourceTemplate) -> UriTemplate | OpaqueTemplate:
 
 
 def _find_unsafe_value(variables: Mapping[str, str | list[str]]) -> str | None:
-    """Return why the value of a variable would leave its folder as a part of a path (server/resources, "Security")."""
+    """Return why the value of a variable would lead out of a folder, or None if no value does.
+
+    The specification requires servers to validate URIs (server/resources, "Security Considerations").
+    """
     for name, value in variables.items():
         path = "/".join(value) if isinstance(value, list) else value
-        if _ABSOLUTE.match(path):
+        if _ABSOLUTE_PATH.match(path):
             return f"the value of '{name}' is an absolute path. Write a path without a slash or a drive before it"
         if (reason := find_unsafe_step(path)) is not None:
             return f"the value of '{name}': {reason}"

@@ -1,4 +1,7 @@
-"""Selects the published tools and prompts of a source, and their names."""
+"""Selects the tools and prompts of a source that are published, and chooses their names.
+
+The settings of a source have a selection: `include`, `exclude`, `tags`, `prefix`, `alias` and `overrides`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,15 @@ if TYPE_CHECKING:
     from mcp_bridge._engine.overrides import ToolOverride
 
 SEPARATOR = "__"
-"""Joins a prefix and a name, unless the prefix ends with a separator of its own."""
-_SEPARATORS = ("_", "-", ".")
+"""Joins a prefix and a name, unless the prefix already ends with one of `_PREFIX_ENDS`."""
+_PREFIX_ENDS = ("_", "-", ".")
 
 
 class Selection(NamedTuple):
-    """Patterns and tags to select tools, and their published names. All names in it are the tools' original ones."""
+    """The patterns and tags that select tools, and the changes of their names and definitions.
+
+    Patterns and keys are the original names of tools, before a prefix or an alias.
+    """
 
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
@@ -57,15 +63,19 @@ class Selection(NamedTuple):
         A tool with an invalid override is left out, and described in `problems`.
         """
         for original in entries:
-            if self._is_selected(original):
+            if not self._is_selected(original):
+                continue
+            entry = original
+            override = self.overrides.get(original.name)
+            # An unlisted tool is a placeholder whose calls fail. It has no arguments that an override could change.
+            if override is not None and original.is_listed:
                 try:
-                    override = self.overrides.get(original.name) if original.is_listed else None
-                    entry = original if override is None else override.apply(original)
+                    entry = override.apply(original)
                 except ValueError as error:
                     if problems is not None:
                         problems.append(f"overrides: tool '{original.name}' is not published: {error}")
                     continue
-                yield replace(entry, name=self.choose_name(entry.name), owner=owner, original_name=entry.name)
+            yield replace(entry, name=self.choose_name(entry.name), owner=owner, original_name=entry.name)
 
     def choose_name(self, name: str) -> str:
         """Return the published name of a tool."""
@@ -77,19 +87,28 @@ class Selection(NamedTuple):
             yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
     def find_unknown_tools(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Return a problem for each unknown name of a tool. Patterns may match nothing yet."""
-        names = {entry.name for entry in entries}
-        given = {"include": self.include, "exclude": self.exclude, "alias": self.alias, "overrides": self.overrides}
-        unknown = ((key, name) for key, each in given.items() for name in each if name not in names)
-        return [f"{key}: there is no tool '{name}'" for key, name in unknown if not _is_pattern(key, name)]
+        """Return a problem for each name in the selection that no tool has. Patterns may match nothing yet."""
+        tool_names = {entry.name for entry in entries}
+        names_by_key = {
+            "include": self.include, "exclude": self.exclude, "alias": self.alias, "overrides": self.overrides,
+        }  # fmt: skip
+        problems = []
+        for key, names in names_by_key.items():
+            for name in names:
+                if name not in tool_names and not _is_pattern(key, name):
+                    problems.append(f"{key}: there is no tool '{name}'")
+        return problems
 
     def may_publish(self, name: str) -> bool:
-        """Whether tools of this published name can only be of this selection: it has the prefix, or it is an alias."""
-        return name in self.alias.values() or bool(self.prefix and name.startswith(self._add_prefix("")))
+        """Whether a published name belongs to this selection, because it has the prefix or is an alias."""
+        if name in self.alias.values():
+            return True
+        return bool(self.prefix) and name.startswith(self._add_prefix(""))
 
     def _add_prefix(self, name: str) -> str:
-        has_separator = not self.prefix or self.prefix.endswith(_SEPARATORS)
-        return f"{self.prefix}{'' if has_separator else SEPARATOR}{name}"
+        if not self.prefix or self.prefix.endswith(_PREFIX_ENDS):
+            return f"{self.prefix}{name}"
+        return f"{self.prefix}{SEPARATOR}{name}"
 
     def _is_selected(self, entry: ToolEntry) -> bool:
         if self.include and not any(fnmatchcase(entry.name, pattern) for pattern in self.include):
@@ -106,4 +125,8 @@ def _is_pattern(key: str, name: str) -> bool:
 def has_tags(entry: ToolEntry, tags: Iterable[str], *, match_all: bool = False) -> bool:
     """Whether the tool has any of the tags or, with `match_all`, all of them. Without tags, every tool matches."""
     tag_set = set(tags)
-    return not tag_set or (tag_set <= set(entry.tags) if match_all else bool(tag_set & set(entry.tags)))
+    if not tag_set:
+        return True
+    if match_all:
+        return tag_set <= set(entry.tags)
+    return not tag_set.isdisjoint(entry.tags)

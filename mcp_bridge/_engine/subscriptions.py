@@ -1,4 +1,7 @@
-"""The subscriptions of clients to resources, for sources with subscriptions to upstreams."""
+"""Counts the subscriptions of clients to resources, and reports them to sources.
+
+A source of another MCP server subscribes to a resource there while at least one client subscribes to it here.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ import anyio
 from mcp_bridge._contracts.source import Source
 
 TIMEOUT = 2.0
-"""Seconds that a client's subscription waits until the sources have subscribed as well."""
+"""Seconds that the response to a client's subscription waits until the sources have subscribed as well."""
 
 
 class Subscriptions:
-    """Counts the subscriptions of clients to each URI. Used in the event loop only."""
+    """Counts the subscriptions of clients to each URI. Only the thread of the event loop uses it."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -22,7 +25,7 @@ class Subscriptions:
 
     @property
     def has_sources(self) -> bool:
-        """Whether a source has to know the subscriptions."""
+        """Whether a source receives the subscriptions."""
         return bool(self._sources)
 
     def attach(self, source: Source) -> None:
@@ -45,7 +48,7 @@ class Subscriptions:
                 self._report(uri, is_wanted=False)
 
     async def wait_until_followed(self) -> None:
-        """Wait until the sources receive the changes of all URIs, at most `TIMEOUT` seconds."""
+        """Wait until the sources have subscribed to all URIs, at most `TIMEOUT` seconds."""
         with anyio.move_on_after(TIMEOUT):
             for source in self._sources:
                 await source.wait_until_followed()

@@ -1,4 +1,4 @@
-"""Dependencies: parameters marked with `Depends`. They are resolved to a plan when a function is decorated.
+"""Resolves dependencies, which are parameters marked with `Depends`. A function gets its plan when it is decorated.
 
     def get_settings(): ...
     def get_client(settings: Annotated[Settings, Depends(get_settings)]): ...
@@ -31,14 +31,20 @@ from mcp_bridge._json_schema.callables import (
 )
 
 Call = Callable[[Any, Mapping[str, Any]], Any]
-"""Calls a function with the arguments of a call, and with the values of its other parameters."""
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""Calls a function with the arguments of the client, and with the values of its other parameters by name."""
+_KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""The kinds of parameters that can be passed by keyword, as a plan does."""
 
 
 class DependencyStep(NamedTuple):
-    """One dependency: its function, and its parameters from earlier steps.
+    """One dependency.
 
-    If the function of the user yields its value, `function` returns a context manager around it.
+    Attributes:
+        function: The function of the user. If that one yields its value, this one returns a context manager.
+        arguments: The index of the step that provides each parameter.
+        context: The parameter for the call context, if there is one.
+        is_async: Whether the function is asynchronous.
+        is_generator: Whether the function of the user yields its value.
     """
 
     function: Callable[..., Any]
@@ -56,7 +62,10 @@ class DependencyStep(NamedTuple):
 
 
 class DependencyPlan:
-    """The dependencies of a function in the order of their resolution, and the parameters for their values."""
+    """The dependencies of a function in the order of their resolution.
+
+    `parameters` has the index of the step that provides each parameter of the function itself.
+    """
 
     __slots__ = ("parameters", "steps")
 
@@ -66,10 +75,11 @@ class DependencyPlan:
 
     @property
     def takes_context(self) -> bool:
+        """Whether a dependency takes the call context."""
         return any(step.context is not None for step in self.steps)
 
     async def resolve_async(self, stack: AsyncExitStack, ctx: RunningCall | None) -> dict[str, Any]:
-        """Return the values of the parameters. `stack` closes their context managers."""
+        """Run the steps, and return the values of the parameters. `stack` closes the context managers of the steps."""
         values: list[Any] = []
         for step in self.steps:
             value = step.call_function(values, ctx)
@@ -83,7 +93,7 @@ class DependencyPlan:
         return {name: values[index] for name, index in self.parameters.items()}
 
     def resolve_values(self, stack: ExitStack, ctx: RunningCall | None) -> dict[str, Any]:
-        """Return the values of the parameters, like `resolve_async`, for a plan without async steps."""
+        """Run the steps of a plan without async ones, like `resolve_async`."""
         values: list[Any] = []
         for step in self.steps:
             value = step.call_function(values, ctx)
@@ -94,7 +104,7 @@ class DependencyPlan:
 
 
 def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """Return the functions of dependencies by the names of their parameters."""
+    """Return the functions in the `Depends` marks of a function, by the names of the marked parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -110,7 +120,7 @@ def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., A
         try:
             annotation = read_annotation(function, item)
         except TypeError:
-            # The inference of the schema reports it.
+            # `infer_signature` reports annotations that cannot be read.
             continue
         if get_origin(annotation) is Annotated:
             marks = [mark for mark in get_args(annotation)[1:] if isinstance(mark, Depends)]
@@ -144,7 +154,10 @@ def _add_step(
     function: Callable[..., Any],
     path: tuple[Callable[..., Any], ...],
 ) -> int:
-    """Add the steps for a dependency and for its own dependencies; return the index of its value."""
+    """Add the steps for a dependency and for its own dependencies, and return the index of its step.
+
+    `positions` has the steps that exist already, and `path` the functions that led to this dependency.
+    """
     if function in positions:
         return positions[function]
     if function in path:
@@ -152,15 +165,15 @@ def _add_step(
         names = " -> ".join(map(get_callable_name, cycle))
         raise TypeError(f"dependencies need each other: {names}")
     dependencies = find_dependencies(function)
-    arguments = {
-        name: _add_step(plan, positions, dependency, (*path, function)) for name, dependency in dependencies.items()
-    }
+    arguments = {}
+    for name, dependency in dependencies.items():
+        arguments[name] = _add_step(plan, positions, dependency, (*path, function))
     context = find_context_parameter(function)
     for item in read_signature(function).parameters.values():
         if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD) or item.default is not item.empty:
             continue
         is_filled = item.name in arguments or item.name == context
-        if not is_filled or item.kind not in _NAMED:
+        if not is_filled or item.kind not in _KEYWORD_KINDS:
             raise TypeError(
                 f"{get_callable_name(function)} is a dependency, and nothing fills in its parameter '{item.name}'. "
                 "Give it a default, or annotate it with Depends or CallContext"
@@ -185,8 +198,10 @@ def make_injecting_handler(
     """Make a handler that resolves the dependencies, runs `call` with their values, and closes them.
 
     `context` is the function's own parameter for the context. The handler takes a context only if the function or a
-    dependency does, because a call with a context can ask the user.
+    dependency does, because the pipeline assumes that a handler with a context may ask the user.
     """
+    # A generator dependency that catches the error of the call without raising it again suppresses it, as every context
+    # manager does. The call would then have no result.
     problem = f"a dependency of {get_callable_name(function)} caught the error of the call without raising it again"
 
     def add_context(values: dict[str, Any], ctx: RunningCall | None) -> dict[str, Any]:
@@ -196,7 +211,6 @@ def make_injecting_handler(
         async with AsyncExitStack() as stack:
             values = await plan.resolve_async(stack, ctx)
             return await call(data, add_context(values, ctx))
-        # The stack ends here only if a dependency has suppressed the error of the call.
         raise RuntimeError(problem)
 
     def inject_values(data: Any, ctx: RunningCall | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""What the decorators share: handlers of typed functions, completions, and the decorated function."""
+"""Builds the handlers and wrappers of decorated functions, for the decorators of tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 _SCALARS = str | int | float | bool
 Convert = Callable[[Any], Any]
+"""Converts a valid JSON value to the type of an annotation."""
 
 
 def get_function_name(function: Callable[..., Any]) -> str:
-    """Return the function's name, or that of its class if it has none."""
+    """Return the function's name. For a callable object without a name, return that of its class."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -31,7 +32,7 @@ def read_declared_tasks(tasks: ToolTasks | TaskMode | None) -> ToolTasks | None:
     """Return the options of a decorator for tasks. Raises ValueError for invalid ones."""
     if tasks is None:
         return None
-    # Most tools declare nothing, so they do not need the import.
+    # Tools without this option do not need the import.
     from mcp_bridge._contracts.tasks import read_tool_tasks
 
     return read_tool_tasks(tasks)
@@ -40,10 +41,10 @@ def read_declared_tasks(tasks: ToolTasks | TaskMode | None) -> ToolTasks | None:
 def make_typed_handler(
     function: Callable[..., Any], signature: Signature, bind: Bind | None = None
 ) -> Callable[..., Any]:
-    """Make a handler of one mapping from a function with typed parameters; async if the function is.
+    """Make a handler from a function with typed parameters. It takes one mapping, and is async if the function is.
 
-    It takes a context only if the function does: this is how the pipeline knows which calls may ask the user something.
-    `bind` makes the keyword arguments; `signature.bind` by default.
+    The handler takes a context only if the function does: the server derives from its signature whether a call may ask
+    the user something. `bind` turns the mapping into keyword arguments, by default `signature.bind`.
     """
 
     from mcp_bridge._engine.authoring.dependencies import make_injecting_handler, plan_dependencies
@@ -76,10 +77,10 @@ def make_typed_handler(
 
 
 def bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | None:
-    """Return a function that binds arguments without validating them again, or None unless all have plain JSON types.
+    """Return a faster replacement for `signature.bind`, or None if a parameter has a type other than those of JSON.
 
-    The pipeline has validated the arguments by their schema, which for these types says all that there is to say.
-    pydantic builds arguments of other types, and validates them a second time.
+    The pipeline has already validated the arguments by their schema, and for JSON types the schema covers every rule.
+    `signature.bind` lets pydantic build arguments of other types, and so validates them a second time.
     """
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
@@ -92,50 +93,54 @@ def bind_plain(function: Callable[..., Any], signature: Signature) -> Bind | Non
         has_plain_default = item.default is item.empty or isinstance(item.default, _SCALARS | None)
         if convert is None or not has_plain_default or item.kind is item.VAR_POSITIONAL:
             return None
-        if convert is not _keep:
+        if convert is not _return_unchanged:
             converters[item.name] = convert
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
-        bound = dict(data)
+        arguments = dict(data)
         for name, convert in converters.items():
-            if bound.get(name) is not None:
-                bound[name] = convert(bound[name])
-        return bound
+            if arguments.get(name) is not None:
+                arguments[name] = convert(arguments[name])
+        return arguments
 
     return bind
 
 
 def _find_converter(annotation: Any) -> Convert | None:
-    """Return a function from valid JSON to a JSON type, such as `list[int] | None`; None for other types."""
+    """Return the conversion to a JSON type, such as `list[int] | None`, or None for an annotation of another type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         types = [argument for argument in arguments if argument is not NoneType]
         convert_type = _find_converter(types[0]) if len(types) == 1 else None
-        if convert_type is None or convert_type is _keep or len(types) == len(arguments):
+        is_optional = len(types) < len(arguments)
+        if convert_type is None or convert_type is _return_unchanged or not is_optional:
             return convert_type
         return lambda value: None if value is None else convert_type(value)
     if annotation in (str, bool):
-        return _keep
+        return _return_unchanged
     # JSON has one type of number: 1.0 may be an int, 1 a float.
     if annotation in (int, float):
         return cast("Convert", annotation)
     if origin is list and (convert_item := _find_converter(arguments[0])) is not None:
-        if convert_item is _keep:
+        if convert_item is _return_unchanged:
             return list
         return lambda items: [convert_item(item) for item in items]
     if origin is dict and arguments[0] is str and (convert_value := _find_converter(arguments[1])) is not None:
-        if convert_value is _keep:
+        if convert_value is _return_unchanged:
             return dict
         return lambda items: {key: convert_value(value) for key, value in items.items()}
     return None
 
 
-def _keep(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 
 def infer_visible_signature(function: Callable[..., Any], *, text: bool = False) -> Signature:
-    """Read a signature without context and dependencies. Raises TypeError as `infer_signature`."""
+    """Infer the signature that clients see, without the context and dependencies.
+
+    With `text`, arguments arrive as text (see `infer_signature`). Raises TypeError as `infer_signature` does.
+    """
     from mcp_bridge._engine.authoring.dependencies import find_dependencies
     from mcp_bridge._json_schema.inference import infer_signature
 
@@ -144,19 +149,25 @@ def infer_visible_signature(function: Callable[..., Any], *, text: bool = False)
 
 
 def _check_has_no_self(function: Callable[..., Any]) -> None:
-    """Raise TypeError for a method within its class: clients would have to send `self`."""
+    """Raise TypeError for a method that is decorated in the body of its class: clients would have to send `self`."""
     owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    # A function outside of all classes, or one that is defined in another function, is no method.
     if not owner or owner.endswith("<locals>"):
         return
-    if (first := next(iter(read_signature(function).parameters), "")) in ("self", "cls"):
+    first_name = next(iter(read_signature(function).parameters), "")
+    if first_name in ("self", "cls"):
         raise TypeError(
-            f"{owner}.{name} is a method, and clients cannot send '{first}'. Decorate the method of an instance, "
+            f"{owner}.{name} is a method, and clients cannot send '{first_name}'. Decorate the method of an instance, "
             "outside of the class"
         )
 
 
 def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a handler of a function of the data: the function, or a wrapper that resolves its dependencies."""
+    """Make a handler from a function that takes the input data as one argument.
+
+    This is the function itself, or a wrapper that resolves its dependencies.
+    """
+    # Without such a parameter, the start saves the import below.
     if not _may_have_marks(function):
         return function
     from mcp_bridge._engine.authoring.dependencies import make_injecting_handler, plan_dependencies
@@ -182,20 +193,22 @@ def collect_completions(
     function: Callable[..., Any],
     signature: Signature,
     names: Collection[str],
-    given: Mapping[str, Completions] | None,
+    completions: Mapping[str, Completions] | None,
 ) -> dict[str, Completions]:
-    """Return the completions of the arguments `names`: those given, else all values of types that list them.
+    """Return the completions of the arguments `names`.
 
-    Raises TypeError for completions of other arguments, and for text instead of a list.
+    `completions`, the option of the decorator, takes precedence. Other arguments have completions if their type lists
+    all values, as enums do. Raises TypeError for completions of an unknown argument, and for text instead of a list.
     """
-    if given is not None and not isinstance(given, Mapping):
+    if completions is not None and not isinstance(completions, Mapping):
         raise TypeError(
-            f"{get_callable_name(function)}: completions are {given!r}. Pass lists by name, as {{'unit': ['C', 'F']}}"
+            f"{get_callable_name(function)}: completions are {completions!r}. "
+            "Pass lists by name, as {'unit': ['C', 'F']}"
         )
-    # Tools do not need it.
+    # Tools have no completions, so their start does not need this module.
     from mcp_bridge._json_schema.text_arguments import list_choices
 
-    for name, values in (given or {}).items():
+    for name, values in (completions or {}).items():
         if isinstance(values, str):
             raise TypeError(
                 f"{get_callable_name(function)}: completions for '{name}' are text, {values!r}. Pass a list of texts"
@@ -205,11 +218,14 @@ def collect_completions(
                 f"{get_callable_name(function)}: completions are given for '{name}', which is not an argument"
             )
     choices = {name: values for name, values in list_choices(signature.input_schema).items() if name in names}
-    return {**choices, **(given or {})}
+    return {**choices, **(completions or {})}
 
 
 def attach_entry(function: Callable[..., Any], attribute: str, entry: Any) -> Callable[..., Any]:
-    """Return a wrapper with the entry as an attribute; a function can be decorated several times."""
+    """Return a wrapper of the function with the entry as an attribute.
+
+    The function itself has no such attribute, so it can be decorated several times with different entries.
+    """
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -77,11 +77,11 @@ def prompt(
     if isinstance(function, str) and function and name:
         raise TypeError(f"a prompt has one name, and was given two, {function!r} and {name!r}")
 
-    def decorate(function: Callable[..., Any], known_as: str) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any], entry_name: str) -> Callable[..., Any]:
         signature = infer_visible_signature(function, text=True)
         arguments = signature.input_schema["properties"]
         entry = PromptEntry(
-            known_as or get_function_name(function),
+            entry_name or get_function_name(function),
             make_typed_handler(function, signature),
             description or signature.description,
             _make_arguments(function, signature),
@@ -96,7 +96,8 @@ def prompt(
 
     if callable(function):
         return decorate(function, name)
-    return functools.partial(decorate, known_as=function or name)
+    # Without a function, the first argument is the name, if any.
+    return functools.partial(decorate, entry_name=function or name)
 
 
 def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:

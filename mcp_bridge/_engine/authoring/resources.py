@@ -38,7 +38,7 @@ def resource(
     completions: Mapping[str, Completions] | None = None,
     registry: ToolRegistry | None = None,
 ) -> FunctionDecorator:
-    """Turn a function into the resource at `uri`, and add it to `registry` if given.
+    """Turn a function into the resource at `uri`, and add the resource to `registry` if there is one.
 
     `{variables}` in the URI (RFC 6570) are the function's parameters, converted from text to their types. Parameters
     with a default may be missing from the URI. `completions` suggests values for variables; enums, `Literal` and
@@ -59,6 +59,7 @@ def resource(
     {'id': 1}
     """
     variables = _parse_variables(uri)
+    # MCP's ResourceTemplate has no size.
     if variables and size is not None:
         raise TypeError(f"'{uri}': the resources of a template have no common size. Omit size=")
 
@@ -90,14 +91,16 @@ def _build_resource_entry(
     function: Callable[..., Any],
     completions: Mapping[str, Completions] | None,
 ) -> ResourceEntry | ResourceTemplate:
-    signature, names = infer_visible_signature(function, text=True), [variable.name for variable in variables]
+    # The values of variables are text, which the signature converts to the types of the parameters.
+    signature = infer_visible_signature(function, text=True)
+    names = [variable.name for variable in variables]
     _check_names(uri, names, function, signature)
     _check_lists(variables, function, signature)
     offered_values = collect_completions(function, signature, names, completions)
     if variables:
         handler = make_typed_handler(function, signature)
         return ResourceTemplate(uri, handler, description=signature.description, completions=offered_values)
-    # The function needs no URI.
+    # The function of a resource without variables has no parameters, so the URI in the data is ignored.
     handler = make_typed_handler(function, signature, lambda _: signature.bind({}))
     return ResourceEntry(uri, handler, description=signature.description)
 
@@ -107,7 +110,7 @@ def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
     if not isinstance(uri, str):
         raise TypeError("@resource needs a URI: @resource('notes://today') or @resource('users://{id}')")
     problems = check_template(uri) if "{" in uri else check_uri(uri)
-    # URIs could match such a template, but it is surely a mistake.
+    # A single brace would be matched literally, but the author surely means a variable.
     if not problems and uri.count("{") != uri.count("}"):
         problems = ["its braces are not balanced. Write a variable as {name}"]
     if problems:
@@ -116,7 +119,7 @@ def _parse_variables(uri: Any) -> tuple[TemplateVariable, ...]:
 
 
 def _check_names(uri: str, variables: Sequence[str], function: Callable[..., Any], signature: Signature) -> None:
-    """Raise TypeError unless variables and parameters have the same names."""
+    """Raise TypeError if a required parameter is not in the URI, or if a variable is not a parameter."""
     schema = signature.input_schema
     unknown = [name for name in variables if name not in schema["properties"]]
     missing = [name for name in schema.get("required", ()) if name not in variables]

@@ -85,15 +85,15 @@ def tool(
     open_world: bool | None = None,
     tasks: ToolTasks | TaskMode | None = None,
 ) -> Any:
-    """Turn a function into a tool, and register it in `registry` if given.
+    """Turn a function into a tool, and register the tool in `registry` if there is one.
 
-    It is a decorator, with or without arguments, whose first one may be the name; `tool(function, name="plus")` makes a
-    tool of a function that is defined elsewhere.
+    Use it as a decorator, with or without arguments. The first argument may be the name. For a function that is defined
+    elsewhere, call `tool(function, name="plus")`.
 
     Name, description, schemas and parameter descriptions come from the signature and the docstring, and the function is
-    called with keywords, unless `input_schema` is given; then, as always with `mcp_bridge.tool_use.tool`, the function
-    receives the input data as its one argument. In both forms, a parameter annotated `CallContext` receives the context
-    of the call.
+    called with keywords. With `input_schema`, the function receives the input data as its one argument instead, as
+    always with `mcp_bridge.tool_use.tool`. In both forms, a parameter annotated `CallContext` receives the context of
+    the call.
 
     `read_only`, `destructive`, `idempotent` and `open_world` are hints for clients, and become MCP's `annotations`.
     `tasks` says how its calls become tasks, where these are enabled: `optional`, `required`, `forbidden` or ToolTasks.
@@ -121,10 +121,13 @@ def tool(
     if isinstance(tags, str):
         raise TypeError(f"tags are text, {tags!r}. Pass a list of texts")
 
-    def decorate(function: Callable[..., Any], known_as: str) -> Callable[..., Any]:
-        entry = _build_tool_entry(function, known_as, description, input_schema, output_schema)
-        entry.tags, entry.title = list_tags(tags), title
-        entry.annotations, entry.icons, entry.meta = add_hints(annotations, hints), list(icons or ()), dict(meta or {})
+    def decorate(function: Callable[..., Any], entry_name: str) -> Callable[..., Any]:
+        entry = _build_tool_entry(function, entry_name, description, input_schema, output_schema)
+        entry.tags = list_tags(tags)
+        entry.title = title
+        entry.annotations = add_hints(annotations, hints)
+        entry.icons = list(icons or ())
+        entry.meta = dict(meta or {})
         entry.tasks = tool_tasks
         if registry is not None:
             registry.register(entry)
@@ -132,7 +135,8 @@ def tool(
 
     if callable(function):
         return decorate(function, name)
-    return functools.partial(decorate, known_as=function or name)
+    # Without a function, the first argument is the name, if any.
+    return functools.partial(decorate, entry_name=function or name)
 
 
 def _build_tool_entry(
@@ -142,15 +146,15 @@ def _build_tool_entry(
     input_schema: dict[str, Any] | None,
     output_schema: dict[str, Any] | None,
 ) -> ToolEntry:
-    known_as = name or get_function_name(function)
+    name = name or get_function_name(function)
     if input_schema is not None:
-        text = description or function.__doc__ or ""
-        return ToolEntry(known_as, text, make_data_handler(function), input_schema, output_schema or {})
+        description = description or function.__doc__ or ""
+        return ToolEntry(name, description, make_data_handler(function), input_schema, output_schema or {})
     signature = infer_visible_signature(function)
     for problem in check_headers(signature.input_schema):
         raise TypeError(f"{get_callable_name(function)}: {problem}")
     return ToolEntry(
-        known_as,
+        name,
         description or signature.description,
         make_typed_handler(function, signature, bind_plain(function, signature)),
         signature.input_schema,

@@ -1,4 +1,8 @@
-"""ToolChain: runs tools in order, each with input from the results of earlier ones (tool_use API, "ToolChain")."""
+"""ToolChain runs tools in order, each with input from the results of earlier ones (tool_use API, "ToolChain").
+
+`ToolChain.execute` runs the tools synchronously through `ToolRegistry.invoke`. `ToolChain.as_tool` makes a tool for
+clients, whose handler (`chain_tool.py`) runs them through the pipeline.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +77,9 @@ class ToolChain:
         stop_on_failure: bool = True,
         validate_tools: bool = True,
     ) -> ChainResult:
-        """Run all steps in order. Failures are in the result; only a BaseException of a handler is raised.
+        """Run all steps in order. The result contains failures; only a BaseException of a handler is raised.
 
-        A step that exceeds its `timeout` has the status TIMEOUT, and its tool is abandoned in a thread.
+        A step that exceeds its `timeout` has the status TIMEOUT, and its tool continues to run in an abandoned thread.
         """
         start = time.monotonic()
         result = ChainResult(context=dict(initial_input or {}))
@@ -103,16 +107,14 @@ class ToolChain:
         for wait in step.list_waits():
             if wait:
                 time.sleep(wait)
-            result = self._invoke_tool(step, data)
-            # Another attempt would fail in the same way.
+            if step.timeout is None:
+                result = self._registry.invoke(step.tool_name, data)
+            else:
+                result = _invoke_in_thread(self._registry, step.tool_name, data, step.timeout)
+            # A missing tool or invalid input would fail in the same way again.
             if result.ok or not self._can_run(step, data):
                 break
         return result
-
-    def _invoke_tool(self, step: ChainStep, data: dict[str, Any]) -> Result:
-        if step.timeout is None:
-            return self._registry.invoke(step.tool_name, data)
-        return _invoke_in_thread(self._registry, step.tool_name, data, step.timeout)
 
     def _can_run(self, step: ChainStep, data: dict[str, Any]) -> bool:
         entry = self._registry.get(step.tool_name)
@@ -144,8 +146,8 @@ class ToolChain:
             output: What the tool returns: a context key or dotted path for that value, several for a dict of these
                 values. By default, the whole context.
             stop_on_failure: Whether the first failure ends the chain. Otherwise all steps run, and the error lists
-                those that failed, beside the output. A step with `continue_on_failure` never makes the tool fail; a
-                note in the result says that it failed.
+                those that failed, in addition to the output. A step with `continue_on_failure` never makes the tool
+                fail; a note in the result says that the step failed.
         """
         # This import takes 4 ms, and few files have chains.
         from mcp_bridge._engine.tool_use.chain_schema import infer_input_schema

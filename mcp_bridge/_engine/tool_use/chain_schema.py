@@ -1,4 +1,4 @@
-"""Infers the input schema of a chain from those of its tools."""
+"""Infers the input schema of a chain from the schemas of its tools, for chains whose author declares none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.validator import validate
 
 FindTool = Callable[[str], ToolEntry | None]
-"""Returns the tool of a name."""
+"""Returns the tool with a name, or None."""
 
 
 def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[str, Any]:
@@ -28,13 +28,14 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
     output_keys: set[str] = set()
     for step in steps:
         _add_inputs(schema, step, _find_schema(find_tool, step), output_keys)
-        # From here on, the context is unknown.
+        # A step without an output key may add any value to the context, so later steps say nothing about the input.
         if step.takes_context or not step.output_key:
             break
         output_keys.add(step.output_key)
     if "properties" not in schema:
         return {}
-    return _remove_types(schema) if check_schema(schema) else schema
+    problems = check_schema(schema)
+    return _remove_types(schema) if problems else schema
 
 
 def _find_schema(find_tool: FindTool, step: ChainStep) -> Mapping[str, Any]:
@@ -50,7 +51,7 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
             continue
         property_schema = properties.get(target, {}) if isinstance(properties, Mapping) else {}
         is_required = isinstance(required, Sequence) and target in required
-        # A mapped value that is missing is passed as null.
+        # A step passes null for a mapped value that is missing. If the tool rejects null, the chain needs the value.
         if not is_required:
             is_required = not validate(None, {"$defs": tool_schema.get("$defs", {}), "allOf": [property_schema]}).valid
         is_required = is_required and target not in step.defaults
@@ -58,20 +59,23 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
 
 
 def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any, *, required: bool) -> None:
-    """Add a property at a path of keys, inside of objects. What was added before stays."""
+    """Add a property at a path of keys, inside of objects. Schemas that earlier steps have added stay."""
     for position, key in enumerate(keys):
         if required and key not in schema.setdefault("required", []):
             schema["required"].append(key)
         is_last = position == len(keys) - 1
         inner = schema.setdefault("properties", {}).setdefault(key, property_schema if is_last else {"type": "object"})
-        # The schema is true or false, and has no properties.
+        # A schema of true or false has no properties.
         if not isinstance(inner, dict):
             return
         schema = inner
 
 
 def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Mapping[str, Any]) -> Any:
-    """Return a copy of a tool's property and add its definitions to the schema; `{}` if their names collide."""
+    """Return a copy of a tool's property, and add the tool's definitions to the schema if the property needs them.
+
+    Return `{}`, which allows any value, if another tool has a different definition with the same name.
+    """
     definitions = tool_schema.get("$defs")
     if "$ref" not in repr(property_schema) or not isinstance(definitions, Mapping):
         return deepcopy(property_schema)
@@ -83,6 +87,9 @@ def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Ma
 
 
 def _remove_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with only the names of its properties, because types may be invalid outside of their tool."""
+    """Return a schema with the names of the properties only.
+
+    The schemas of properties can be invalid outside of their tools, because they may contain relative references.
+    """
     bare: dict[str, Any] = {"type": "object", "properties": {name: {} for name in schema["properties"]}}
     return {**bare, "required": schema["required"]} if "required" in schema else bare

@@ -1,4 +1,8 @@
-"""A chain as the handler of a tool. Each step is a nested call, under the policy of the call of the chain."""
+"""The handler of a tool that is a chain. Each step is a nested call under the policies of the pipeline.
+
+`ToolChain.as_tool` and the chains in the settings use it. An error tells the model which steps have run, because their
+effects stay.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,11 @@ _KNOWN_CODES = frozenset(outcome.code for outcome in TABLE)
 
 @dataclass(frozen=True)
 class ChainTool(CheckedHandler, PlanningHandler):
-    """The handler of a chain. `steps` are those of the chain, also later ones; for the rest see `ToolChain.as_tool`."""
+    """The handler of a chain.
+
+    `steps` is the list of the `ToolChain` itself, so steps that are added later run too. `ToolChain.as_tool` describes
+    the other fields.
+    """
 
     registry: ToolRegistry
     steps: list[ChainStep] = field(hash=False)
@@ -53,7 +61,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         for number, step in enumerate(steps, 1):
             is_interactive = ctx.is_interactive
             await ctx.report_progress(number - 1, len(steps), step.tool_name)
-            # The result does not depend on this progress.
+            # A report of progress marks a call as interactive, but the result of a chain does not depend on this one.
             ctx.is_interactive = is_interactive
             result = await self._run_step(step, context, ctx)
             if not result.is_error:
@@ -87,25 +95,33 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return problems
 
     def plan_call(self, data: Any) -> list[PlannedCall]:
-        """Return the calls of the steps. A value from a run is a placeholder with the name of its step."""
-        context, calls = dict(data or {}), list[PlannedCall]()
-        places: dict[str, str] = {}
-        merge_place = ""
+        """Return the calls of the steps before they run, for `mcp-bridge explain`.
+
+        Outputs are not known yet, so an argument from an earlier step is a placeholder: `<sum from step 1, add>`.
+        """
+        context = dict(data or {})
+        calls: list[PlannedCall] = []
+        # The step that will store its output under a key, and the last step that will merge its output.
+        origins: dict[str, str] = {}
+        merge_origin = ""
         for number, step in enumerate(self.steps, 1):
             arguments = step.build_input(context)
-            is_whole = step.takes_context
-            for target, source in {**{key: key for key in places if is_whole}, **step.input_mapping}.items():
-                known = merge_place if resolve_path(context, source) is None else ""
-                if origin := places.get(source) or places.get(source.partition(".")[0]) or known:
+            sources = {key: key for key in origins} if step.takes_context else step.input_mapping
+            for target, source in sources.items():
+                origin = origins.get(source) or origins.get(source.partition(".")[0])
+                # A value that is in no other place can only come from a merged output.
+                if not origin and resolve_path(context, source) is None:
+                    origin = merge_origin
+                if origin:
                     arguments[target] = f"<{source} from {origin}>"
-            if is_whole and merge_place:
-                arguments[f"<output of {merge_place}>"] = "<all of it>"
+            if step.takes_context and merge_origin:
+                arguments[f"<output of {merge_origin}>"] = "<all of it>"
             calls.append(PlannedCall(step.tool_name, arguments))
-            place = f"step {number}, {step.tool_name}"
+            origin = f"step {number}, {step.tool_name}"
             if step.output_key:
-                places[step.output_key] = place
+                origins[step.output_key] = origin
             else:
-                merge_place = place
+                merge_origin = origin
         return calls
 
     async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: RunningCall) -> ToolResult:
@@ -123,12 +139,13 @@ class ChainTool(CheckedHandler, PlanningHandler):
             if step.timeout is None:
                 return await self.registry.dispatch(call, ctx)
             with self._clock.start_deadline(step.timeout, ctx.deadline) as deadline:
-                # It pauses while a user is asked.
+                # The deadline pauses while a user is asked.
                 ctx.holds.append(deadline)
                 try:
                     return await self.registry.dispatch(call, ctx)
                 finally:
                     ctx.holds.remove(deadline)
+            # Only the end of the deadline leads here.
             entry = self.registry.get(step.tool_name)
             is_in_thread = entry is not None and not is_async(entry.handler)
             return to_error_result(errors.ToolTimeout(step.tool_name, step.timeout, is_in_thread=is_in_thread))
@@ -144,8 +161,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
             return ToolResult(success=False, output=output, error=text, code="chain_failed")
         if not notes:
             return output
-        content = [Text(as_text(output)), *map(Text, notes)] if output is not None else [*map(Text, notes)]
-        return ToolResult(success=True, output=output, content=content)
+        texts = notes if output is None else [as_text(output), *notes]
+        return ToolResult(success=True, output=output, content=[Text(text) for text in texts])
 
     def _select_output(self, context: dict[str, Any]) -> Any:
         if self.output is None:
@@ -156,15 +173,18 @@ class ChainTool(CheckedHandler, PlanningHandler):
 
 
 def _read_output(result: ToolResult) -> Any:
-    """Return the output of a step: its text if the tool returns only content, as many other MCP servers do."""
+    """Return the output of a step. If the tool returns only content, as many MCP servers do, it is the text of that."""
     texts = [block.text for block in result.content or () if isinstance(block, Text)]
-    return "\n".join(texts) if result.output is None and texts else result.output
+    if result.output is None and texts:
+        return "\n".join(texts)
+    return result.output
 
 
 def _describe_failure(step: ChainStep, context: dict[str, Any], result: ToolResult) -> str:
-    """Return the error of a step's tool. The caller has not written its input, so missing values are named."""
+    """Return the error of a step's tool. For invalid input, name the missing values of the chain."""
     if result.code != errors.InvalidArguments.code:
         return result.error_text
+    # The message asks the caller to fix the arguments, but the chain has written them, not its caller.
     advice = errors.InvalidArguments([], tool=step.tool_name).message
     lines = [result.error_text.replace(advice, "its input is not valid.", 1)]
     missing = [repr(source) for source in step.input_mapping.values() if resolve_path(context, source) is None]
@@ -177,8 +197,12 @@ def _advise(earlier_steps: Sequence[ChainStep], code: str | None) -> str:
     """Return advice for the model after a failed step: the steps that have run, and its options."""
     can_be_fixed = code in _FIXABLE_CODES or code not in _KNOWN_CODES
     if not earlier_steps:
-        return "No other step has run." + (" Fix the problem and retry." if can_be_fixed else "")
+        return "No other step has run. Fix the problem and retry." if can_be_fixed else "No other step has run."
     names = ", ".join(repr(step.tool_name) for step in earlier_steps)
-    has, is_, them = ("has", "is", "it") if len(earlier_steps) == 1 else ("have", "are", "them")
-    advice = f" Retry only if running {them} again is safe." if can_be_fixed or code not in _FINAL_CODES else ""
-    return f"{names} {has} already run and {is_} not undone.{advice}"
+    if len(earlier_steps) == 1:
+        text, pronoun = f"{names} has already run and is not undone.", "it"
+    else:
+        text, pronoun = f"{names} have already run and are not undone.", "them"
+    if can_be_fixed or code not in _FINAL_CODES:
+        return f"{text} Retry only if running {pronoun} again is safe."
+    return text

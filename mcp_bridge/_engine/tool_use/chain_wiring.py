@@ -1,4 +1,8 @@
-"""Checks how a chain passes values between its tools, against the schemas of these tools."""
+"""Checks the steps of a chain against the schemas of its tools, before the chain runs.
+
+The source of chains reports the problems at the start. `ChainContext` follows what each step adds to the context, and
+each step is compared with the schema of its tool: does it pass the required arguments, and can the types match?
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,20 @@ from mcp_bridge._json_schema.references import resolve_schema
 from mcp_bridge._json_schema.type_sets import list_types, simplify_types
 from mcp_bridge._json_schema.validator import validate
 
-_FURTHER = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
-"""The keywords of a schema that can have further properties."""
-_LISTED = 20
+_PROPERTY_SOURCES = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
+"""The keywords that can describe properties in addition to `properties`."""
+_MAX_LISTED = 20
 """The maximum number of names that an error lists."""
 
 
 class WiringProblem(NamedTuple):
-    """What is wrong with a step, counted from 0, or with one argument of its tool; without a step, with the output."""
+    """A problem of a chain.
+
+    Attributes:
+        step: The step, counted from 0; None for a problem of the chain's output.
+        argument: The argument of the step's tool; None for a problem of the whole step.
+        text: The problem, for the author of the chain.
+    """
 
     step: int | None
     argument: str | None
@@ -27,7 +37,7 @@ class WiringProblem(NamedTuple):
 
 
 class KnownValue(NamedTuple):
-    """The schema of a value, the document with its definitions, and where the value comes from."""
+    """A value in the context: its schema, the schema `root` with its definitions, and its origin in words."""
 
     schema: Any
     root: Mapping[str, Any]
@@ -36,7 +46,7 @@ class KnownValue(NamedTuple):
 
 @dataclass(slots=True)
 class ChainContext:
-    """What is known about the context of a chain: values by key, and whether it may have others."""
+    """The values in the context of a chain that are known before it runs. If `is_open`, there may be others."""
 
     values: dict[str, KnownValue] = field(default_factory=dict)
     is_open: bool = True
@@ -50,14 +60,18 @@ class ChainContext:
             }
 
     def find_value(self, path: str) -> KnownValue | str | None:
-        """Return the value at a dotted path, the problem if there can be none, or None if nothing is known."""
+        """Return the value at a dotted path.
+
+        Return a text with the problem if there cannot be such a value, and None if nothing is known about it.
+        """
         if path in self.values:
             return self.values[path]
         head, *keys = path.split(".")
         value = self.values.get(head)
         if value is None:
-            hint = _format_names(self.values)
-            return None if self.is_open else f"neither the input of the chain nor an earlier step has '{head}'. {hint}"
+            if self.is_open:
+                return None
+            return f"neither the input of the chain nor an earlier step has '{head}'. {_format_names(self.values)}"
         for key in keys:
             schema = resolve_schema(value.schema, value.root)
             properties = schema.get("properties")
@@ -74,8 +88,8 @@ def find_wiring_problems(
 ) -> Iterator[WiringProblem]:
     """Yield the problems of a chain of existing tools: missing and unknown arguments, and wrong types.
 
-    `input_schema` is that of the chain, and `outputs` are the paths that it returns, of which some may not exist. What
-    the schemas do not say is not a problem.
+    `input_schema` is that of the chain, and `outputs` are the paths of the values that it returns. A value whose schema
+    is unknown is not a problem.
     """
     context = ChainContext(is_open=not isinstance(input_schema.get("properties"), Mapping))
     context.add_properties(input_schema, "the input of the chain")
@@ -93,27 +107,32 @@ def find_wiring_problems(
             context.add_properties(output, f"the output of '{step.tool_name}'")
             is_known = isinstance(output.get("properties"), Mapping) and not _may_have_others(output)
             context.is_open = context.is_open or not is_known
-    for value in map(context.find_value, outputs):
-        if isinstance(value, str):
-            yield WiringProblem(None, None, value)
+    for path in outputs:
+        problem = context.find_value(path)
+        if isinstance(problem, str):
+            yield WiringProblem(None, None, problem)
 
 
 def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContext) -> Iterator[tuple[str | None, str]]:
+    """Yield the problems of a step, each with its argument. `schema` is that of the step's tool."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     is_whole = step.takes_context
-    names = context.values.keys() if is_whole else {*step.input_mapping, *step.defaults}
+    names = list(context.values) if is_whole else list({**step.input_mapping, **step.defaults})
     required = schema.get("required")
-    for name in required if isinstance(required, Sequence) and not (is_whole and context.is_open) else ():
-        if name not in names:
+    may_have_more = is_whole and context.is_open
+    if isinstance(required, Sequence) and not may_have_more:
+        missing = [name for name in required if name not in names]
+        for name in missing:
             yield None, f"'{step.tool_name}' requires the argument '{name}'"
     if schema.get("additionalProperties") is False:
+        advice = _advise(properties, is_whole=is_whole)
         unknown = [name for name in names if name not in properties]
         for name in unknown:
-            text = f"'{step.tool_name}' has no argument '{name}'. {_advise(properties, is_whole=is_whole)}"
-            yield None if is_whole else name, text
-    for target in names if is_whole else ():
-        yield from _check_type(target, context.values[target], properties, schema)
+            yield None if is_whole else name, f"'{step.tool_name}' has no argument '{name}'. {advice}"
+    if is_whole:
+        for target in names:
+            yield from _check_type(target, context.values[target], properties, schema)
     for target, source in step.input_mapping.items():
         value = context.find_value(source)
         if isinstance(value, str):
@@ -122,23 +141,23 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
             yield from _check_type(target, value, properties, schema)
     for target, constant in step.defaults.items():
         constant_schema = {"$defs": schema.get("$defs", {}), "allOf": [properties.get(target, {})]}
-        yield from ((target, problem.removeprefix("$: ")) for problem in validate(constant, constant_schema).errors)
+        for problem in validate(constant, constant_schema).errors:
+            yield target, problem.removeprefix("$: ")
 
 
 def _check_type(
     target: str, value: KnownValue, properties: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    tool_types, value_types = list_types(properties.get(target, {}), schema), list_types(value.schema, value.root)
-    if value_types and not tool_types & value_types:
-        yield (
-            target,
-            f"expected {_format_types(tool_types)}, but the value from {value.origin} is {_format_types(value_types)}",
-        )
+    tool_types = list_types(properties.get(target, {}), schema)
+    value_types = list_types(value.schema, value.root)
+    if value_types and tool_types.isdisjoint(value_types):
+        expected, actual = _format_types(tool_types), _format_types(value_types)
+        yield target, f"expected {expected}, but the value from {value.origin} is {actual}"
 
 
 def _may_have_others(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema allows further properties than those in its `properties`."""
-    return bool(schema.get("additionalProperties")) or not _FURTHER.isdisjoint(schema)
+    """Whether a schema declares other properties than those in its `properties`."""
+    return bool(schema.get("additionalProperties")) or not _PROPERTY_SOURCES.isdisjoint(schema)
 
 
 def _format_types(types: frozenset[str]) -> str:
@@ -146,13 +165,16 @@ def _format_types(types: frozenset[str]) -> str:
 
 
 def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
-    """List the arguments of a tool for an error. A step without `input` passes the whole context."""
-    advice = "This step has no `input`, so it passes the whole context" if is_whole else ""
+    """Return a hint for an error about an unknown argument: the arguments of the tool, and why the step passes more."""
+    if not is_whole:
+        return _format_names(properties) if properties else "It has no arguments"
+    reason = "This step has no `input`, so it passes the whole context"
     if not properties:
-        return f"{advice}. Write `input: {{}}` to pass no arguments" if is_whole else "It has no arguments"
-    return f"{_format_names(properties)}. {advice}" if is_whole else _format_names(properties)
+        return f"{reason}. Write `input: {{}}` to pass no arguments"
+    return f"{_format_names(properties)}. {reason}"
 
 
 def _format_names(names: Mapping[str, Any]) -> str:
-    texts = [*map(str, names)]
-    return f"Known names: {', '.join(texts[:_LISTED])}" if texts else "It is empty"
+    if not names:
+        return "It is empty"
+    return f"Known names: {', '.join(str(name) for name in list(names)[:_MAX_LISTED])}"

@@ -1,4 +1,4 @@
-"""The decorator of the tool_use API (tool_use API, "tool (Decorator)")."""
+"""The decorator `mcp_bridge.tool_use.tool` (tool_use API, "tool (Decorator)")."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def tool(
     meta: dict[str, Any] | None = None,
     tasks: ToolTasks | TaskMode | None = None,
 ) -> FunctionDecorator:
-    """Turn a function of the input data into a tool, and register it in `registry` if given.
+    """Turn a function of the input data into a tool, and register the tool in `registry` if there is one.
 
-    The function always receives the input data as its one positional argument, whatever its signature is;
-    `mcp_bridge.tool` reads the signature unless `input_schema` is given. A parameter annotated `CallContext` receives
-    the context of the call.
+    The function always receives the input data as its one positional argument, whatever its signature is.
+    `mcp_bridge.tool` reads the signature instead, unless it has an `input_schema`. A parameter annotated `CallContext`
+    receives the context of the call.
 
     The decorated function can be called as before, and has the attribute `tool_entry`, whose `handler` is the function
     itself. Raises ValueError if the name already exists in `registry` or `tasks` is invalid.

@@ -10,11 +10,13 @@ from mcp_bridge._contracts.tool_use_results import Result
 
 _LONGEST_WAIT = 60.0
 """The longest wait between two attempts of a step, in seconds."""
-_OWN: dict[str, Any] = {
+_MAX_DOUBLINGS = 20
+"""The maximum number of times that the wait doubles: more can overflow a float."""
+_EXTENSION_DEFAULTS: dict[str, Any] = {
     "defaults": {}, "attempts": 1, "backoff": 1.0, "timeout": None, "continue_on_failure": False,
     "omits_context": False,
 }  # fmt: skip
-"""The fields that are not those of the tool_use API, with their defaults."""
+"""The fields that the tool_use API does not have, with their defaults."""
 
 
 @dataclass
@@ -63,15 +65,22 @@ class ChainStep:
             raise ValueError(f"timeout must be positive or None, got {self.timeout}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this step as a dictionary: the fields of the tool_use API, and others with values."""
-        return {key: value for key, value in asdict(self).items() if key not in _OWN or value != _OWN[key]}
+        """Return this step as a dictionary: the fields of the tool_use API, and other fields without default values."""
+        fields = {}
+        for key, value in asdict(self).items():
+            if key not in _EXTENSION_DEFAULTS or value != _EXTENSION_DEFAULTS[key]:
+                fields[key] = value
+        return fields
 
     def build_input(self, context: Mapping[str, Any]) -> dict[str, Any]:
-        """Return this step's input: mapped values and defaults or, without any, a shallow copy of the whole context."""
+        """Return this step's input: mapped values and defaults, or a shallow copy of the whole context."""
         if self.takes_context:
             return dict(context)
-        values = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
-        return {**values, **{name: value for name, value in self.defaults.items() if values.get(name) is None}}
+        data = {target: resolve_path(context, source) for target, source in self.input_mapping.items()}
+        for name, value in self.defaults.items():
+            if data.get(name) is None:
+                data[name] = value
+        return data
 
     def store_output(self, data: Any, context: dict[str, Any]) -> None:
         """Store this step's output in the context: under its key, else merged if it is a dict."""
@@ -84,7 +93,7 @@ class ChainStep:
         """Yield the seconds before each attempt; zero before the first."""
         yield 0.0
         for attempt in range(self.attempts - 1):
-            yield min(self.backoff * 2 ** min(attempt, 20), _LONGEST_WAIT)
+            yield min(self.backoff * 2 ** min(attempt, _MAX_DOUBLINGS), _LONGEST_WAIT)
 
 
 @dataclass
@@ -103,7 +112,7 @@ class ChainResult:
     duration_ms: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this result, including those of its steps, as a dictionary."""
+        """Return this result, with the results of its steps, as a dictionary."""
         return {
             "success": self.success,
             "context": dict(self.context),
@@ -120,4 +129,6 @@ def resolve_path(context: Any, path: str) -> Any:
     if path in context:
         return context[path]
     head, dot, tail = path.partition(".")
-    return resolve_path(context[head], tail) if dot and head in context else None
+    if dot and head in context:
+        return resolve_path(context[head], tail)
+    return None

@@ -1,4 +1,4 @@
-"""validate_input and validate_output of the tool_use API."""
+"""The functions `validate_input` and `validate_output` of the tool_use API."""
 
 from __future__ import annotations
 
