@@ -108,9 +108,17 @@ class StdioProcessClient(StdioClient):
 
 @contextlib.asynccontextmanager
 async def serve_over_pipes(
-    tools: ToolRegistry | Bridge, *, initialize: bool = True, drain: float = TIMEOUT, **options: Any
+    tools: ToolRegistry | Bridge,
+    *,
+    initialize: bool = True,
+    waits_for_sources: bool = True,
+    drain: float = TIMEOUT,
+    **options: Any,
 ) -> AsyncIterator[StdioClient]:
-    """Serve tools with `stdio.serve` in this process and yield a client. Its input ends with the block."""
+    """Serve tools with `stdio.serve` in this process and yield a client. Its input ends with the block.
+
+    `waits_for_sources`: the block begins after all sources have published or failed.
+    """
     bridge = to_bridge(tools)
     from_client, to_server = os.pipe()
     from_server, to_client = os.pipe()
@@ -125,7 +133,8 @@ async def serve_over_pipes(
 
     try:
         async with bridge.run_sources(), anyio.create_task_group() as tasks:
-            await bridge.wait_until_started()
+            if waits_for_sources:
+                await bridge.wait_until_started()
             tasks.start_soon(serve)
             try:
                 if initialize:

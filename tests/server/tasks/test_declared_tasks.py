@@ -145,13 +145,15 @@ class SlowSource(Source):
         publish(Offer(tools=[self.entry]))
 
 
-async def test_a_declaration_holds_for_a_call_that_arrives_before_its_tool_is_published() -> None:
+async def test_a_call_that_arrives_before_its_tool_is_published_waits_for_the_declaration() -> None:
     registry = ToolRegistry()
     register_with_decorator(registry, REQUIRED)
     source = SlowSource(registry.list()[0])
     bridge = Bridge(sources=[AttachedSource(source=source)], state=State(tasks=LATE))
-    async with serve_client(bridge, capabilities=ABLE) as client:
-        number = await client.send_request("tools/call", {"name": "work"})
+    async with serve_client(bridge, capabilities=ABLE, waits_for_sources=False) as client:
+        number = await client.send_call("work")
+        # The server handles messages in order, so it has started the call once it responds to this request.
+        await client.get_error("tasks/get", {"taskId": "unknown-task"})
         source.release.set()
         assert (await client.receive_response(number))["result"]["resultType"] == "task"
 
