@@ -18,8 +18,8 @@ from tests.kits.cli.cli_running import (
     TOOLS,
     RunHere,
     RunningCommand,
-    calls,
-    requests,
+    format_requests,
+    make_call,
     run_in_interpreter,
     start_command,
 )
@@ -152,7 +152,7 @@ def test_ctrl_c_ends_doctor_without_waiting_for_the_server(tmp_path: Path) -> No
 
 
 def test_a_thread_that_never_ends_does_not_keep_a_server_at_the_end_of_input(tmp_path: Path) -> None:
-    result = run_in_interpreter("serve", TOOLS, cwd=tmp_path, stdin=requests(calls("leaves_a_thread"), LIST))
+    result = run_in_interpreter("serve", TOOLS, cwd=tmp_path, stdin=format_requests(make_call("leaves_a_thread"), LIST))
     assert result.code == 0
     assert '"left"' in result.out
     assert len(result.out.splitlines()) == 2

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._cli import logs
 from mcp_bridge._contracts.errors import ConfigError
-from tests.kits.cli.cli_running import TOOLS, calls, run, serve, start_command
+from tests.kits.cli.cli_running import TOOLS, make_call, run, serve_requests, start_command
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
 SECRET = 'hunter2 "quoted"\nsecond line'
@@ -44,7 +44,9 @@ def leaks(text: str) -> list[str]:
 
 def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_settings: Path) -> None:
     log = secret_settings.with_name("the.log")
-    _, result = serve(secret_settings, calls("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET})
+    _, result = serve_requests(
+        secret_settings, make_call("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET}
+    )
     assert result.code == 0
     for text in (result.err, log.read_text()):
         assert not leaks(text)
@@ -103,7 +105,7 @@ def test_a_tool_with_a_forging_name_writes_one_line(tmp_path: Path) -> None:
 def test_a_log_file_gets_the_lines_of_stderr_and_later_runs_append(tmp_path: Path) -> None:
     log = tmp_path / "the.log"
     for count in (1, 2):
-        _, result = serve(TOOLS, calls("breaks", text="xyz"), options=("--log-file", str(log)))
+        _, result = serve_requests(TOOLS, make_call("breaks", text="xyz"), options=("--log-file", str(log)))
         assert "ValueError: broken xyz" in result.err
         assert log.read_text().count("ValueError: broken xyz") == count
 

@@ -20,12 +20,12 @@ from tests.kits.cli.cli_running import (
     TOOLS,
     CommandResult,
     RunHere,
-    calls,
-    names,
-    requests,
-    serve,
+    format_requests,
+    get_text,
+    list_names,
+    make_call,
+    serve_requests,
     start_command,
-    text,
 )
 from tests.kits.constants import STATELESS, TIMEOUT
 
@@ -144,8 +144,8 @@ async def test_a_file_with_all_settings_takes_effect(folder: Path) -> None:
             assert who is not None
             assert (who.name, who.version, who.title) == ("ours", "9.8.7", "Every setting")
             assert client.instructions == "Call plain first."
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            assert names == ["hour", "one__breaks", "one__plain", "plain", "snail", "unmarked"]
+            list_names = [tool.name for tool in (await client.list_tools()).tools]
+            assert list_names == ["hour", "one__breaks", "one__plain", "plain", "snail", "unmarked"]
             answers = {}
             for name in ("hour", "one__plain", "plain", "snail", "one__breaks"):
                 result = await client.call_tool(name, {})
@@ -158,7 +158,7 @@ async def test_a_file_with_all_settings_takes_effect(folder: Path) -> None:
 
 def test_the_http_settings_take_effect(folder: Path) -> None:
     options = ("serve", folder / "everything.yaml", "--http", "settings")
-    body = requests(LIST).strip()
+    body = format_requests(LIST).strip()
     headers = {
         "Authorization": f"Bearer {SECRET}",
         "Accept": "application/json, text/event-stream",
@@ -190,8 +190,8 @@ def test_the_http_settings_take_effect(folder: Path) -> None:
 def test_prints_at_import_and_in_a_tool_never_reach_the_client(folder: Path) -> None:
     file = folder / "loud.py"
     file.write_text(f'print("printed at import")\n{TOOLS.read_text()}')
-    (called,), result = serve(file, calls("loud"))
-    assert text(called) == "answer"
+    (called,), result = serve_requests(file, make_call("loud"))
+    assert get_text(called) == "answer"
     assert len(result.out.splitlines()) == 1
     assert "printed at import" in result.err
     assert "printed by the tool" in result.err
@@ -207,13 +207,13 @@ def test_what_a_tool_prints_appears_on_stderr_during_the_call(tmp_path: Path) ->
     source = "import time\nfrom mcp_bridge import tool\n\n@tool\ndef talk():\n  print('begun')\n  time.sleep(3600)\n"
     (tmp_path / "tools.py").write_text(source)
     with start_command("serve", cwd=tmp_path) as server:
-        server.send(calls("talk"))
+        server.send(make_call("talk"))
         server.wait_for("begun")
 
 
 def test_two_tools_with_one_name_end_the_start_with_an_error_about_both_sources(folder: Path) -> None:
     file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
-    _, result = serve(file, LIST)
+    _, result = serve_requests(file, LIST)
     assert (result.code, result.out) == (2, "")
     for word in ("'plain'", "'first'", "'second'", "prefix", "alias"):
         assert word in result.err
@@ -227,25 +227,27 @@ def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) ->
         "type: python, path: second.py, prefix: p",
         "type: python, path: second.py, name: third, alias: {plain: renamed}",
     )
-    (listing, first, second, third), command = serve(file, LIST, calls("plain"), calls("p__plain"), calls("renamed"))
-    assert names(listing) == ["p__plain", "plain", "renamed"]
-    assert [text(result) for result in (first, second, third)] == ["plain", "second plain", "second plain"]
+    (listing, first, second, third), command = serve_requests(
+        file, LIST, make_call("plain"), make_call("p__plain"), make_call("renamed")
+    )
+    assert list_names(listing) == ["p__plain", "plain", "renamed"]
+    assert [get_text(result) for result in (first, second, third)] == ["plain", "second plain", "second plain"]
     assert (command.code, command.err) == (0, "")
 
 
 def test_other_sources_are_served_beside_a_broken_one(folder: Path) -> None:
     (folder / "broken.py").write_text("\nimport nothing_of_this_name\n")
     file = settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
-    (listing, called), result = serve(file, LIST, calls("plain"))
-    assert names(listing) == ["plain"]
-    assert text(called) == "second plain"
+    (listing, called), result = serve_requests(file, LIST, make_call("plain"))
+    assert list_names(listing) == ["plain"]
+    assert get_text(called) == "second plain"
     assert result.code == 0
     assert f"{folder / 'broken.py'}:2: ModuleNotFoundError" in result.err
 
 
 def test_a_start_without_a_working_source_fails(folder: Path) -> None:
     (folder / "broken.py").write_text("import nothing_of_this_name\n")
-    _, result = serve(settings(folder, "type: python, path: broken.py"), LIST)
+    _, result = serve_requests(settings(folder, "type: python, path: broken.py"), LIST)
     assert (result.code, result.out) == (1, "")
     assert f"mcp-bridge: {folder / 'broken.py'}:1: ModuleNotFoundError" in result.err
 
@@ -328,11 +330,11 @@ def test_an_edited_file_is_served_again_with_reload(folder: Path) -> None:
     with start_command("serve", "second.py", "--reload", "--log-level", "debug", cwd=folder) as command:
         process = command.process
         assert process.stdout is not None
-        command.send(calls("plain"))
+        command.send(make_call("plain"))
         assert "second plain" in process.stdout.readline()
         (folder / "second.py").write_text(SECOND.replace("second plain", "edited"))
         command.wait_for("reloaded")
-        command.send(calls("plain"))
+        command.send(make_call("plain"))
         assert "edited" in process.stdout.readline()
 
 
@@ -352,8 +354,8 @@ def test_tools_run_on_uvloop_only_where_the_settings_request_it(setting: str, ex
     (tmp_path / "tools.py").write_text(LOOP_TOOL)
     settings = tmp_path / "bridge.yaml"
     settings.write_text(f"{setting}sources: [{{type: python, path: tools.py}}]\n")
-    (result,), _ = serve(settings, calls("loop"))
-    assert ("uvloop" in text(result)) == expected
+    (result,), _ = serve_requests(settings, make_call("loop"))
+    assert ("uvloop" in get_text(result)) == expected
 
 
 def test_uvloop_that_is_requested_and_not_installed_is_an_error_at_its_line(

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.kits.cli.cli_running import CommandResult, RunHere, run
-from tests.kits.cli.validated_modules import project, source
+from tests.kits.cli.validated_modules import write_module, write_project
 from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the hostile modules are POSIX's")
@@ -29,15 +29,15 @@ MOUNT = "async def mount(coordinator, config):\n"
 
 def check(run_here: RunHere, folder: Path, code: str, timeout: str = "20") -> CommandResult:
     """Check a tool module with this code."""
-    return run_here("module", "validate", project(folder / "sample", code), "--json", "--timeout", timeout)
+    return run_here("module", "validate", write_project(folder / "sample", code), "--json", "--timeout", timeout)
 
 
 def placed(place: str, does: str) -> str:
     """Return the code of a valid tool with statements at its import, in its mount, or in its call."""
     if place == "import":
-        return source("tool").replace("logger = ", f"{does}\nlogger = ")
+        return write_module("tool").replace("logger = ", f"{does}\nlogger = ")
     old, indent = (MOUNT, "    ") if place == "mount" else (CALL, "        ")
-    return source("tool").replace(old, f"{old}{indent}{does}\n")
+    return write_module("tool").replace(old, f"{old}{indent}{does}\n")
 
 
 def get_reason(result: CommandResult, rule: str) -> str:
@@ -96,7 +96,9 @@ def test_prints_during_any_rule_are_reported(run_here: RunHere, tmp_path: Path, 
 
 
 def test_a_module_reads_an_empty_stdin(run_here: RunHere, tmp_path: Path) -> None:
-    result = check(run_here, tmp_path, source("tool").replace(CALL, f"{CALL}        assert sys.stdin.read() == ''\n"))
+    result = check(
+        run_here, tmp_path, write_module("tool").replace(CALL, f"{CALL}        assert sys.stdin.read() == ''\n")
+    )
     assert result.json["failed"] == []
 
 
@@ -119,7 +121,7 @@ def test_nothing_that_a_module_starts_is_left(run_here: RunHere, tmp_path: Path,
         time.sleep(0.01)
     {ends}
 """
-    result = check(run_here, tmp_path, source("tool").replace(MOUNT, MOUNT + starts), "2")
+    result = check(run_here, tmp_path, write_module("tool").replace(MOUNT, MOUNT + starts), "2")
     assert result.json["failed"] == ([MOUNTING] if ends else [])
     pids = [int(line) for line in pid_file.read_text().split()]
     assert pids
@@ -139,7 +141,7 @@ def test_hundreds_of_processes_are_ended_too(run_here: RunHere, tmp_path: Path) 
     while len(open({str(pid_file)!r}).read().split()) % 150:
         time.sleep(0.01)
 """
-    result = check(run_here, tmp_path, source("tool").replace(MOUNT, MOUNT + starts))
+    result = check(run_here, tmp_path, write_module("tool").replace(MOUNT, MOUNT + starts))
     assert result.json["failed"] == []
     pids = [int(pid) for pid in pid_file.read_text().split()]
     assert len(pids) >= 300
@@ -149,7 +151,7 @@ def test_hundreds_of_processes_are_ended_too(run_here: RunHere, tmp_path: Path) 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps a worker")
 def test_a_module_that_stops_its_supervisor_is_ended(run_here: RunHere, tmp_path: Path) -> None:
     stops = f"{MOUNT}    import signal\n    os.kill(os.getppid(), signal.SIGSTOP)\n    time.sleep(3600)\n"
-    result = check(run_here, tmp_path, source("tool").replace(MOUNT, stops), "2")
+    result = check(run_here, tmp_path, write_module("tool").replace(MOUNT, stops), "2")
     assert result.json["failed"] == [MOUNTING]
 
 
@@ -158,15 +160,15 @@ def test_a_module_sees_neither_the_folder_nor_the_home_of_the_user(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     writes = f"{MOUNT}    open('here', 'w').close()\n    open(os.path.expanduser('~/home'), 'w').close()\n"
-    result = check(run_here, tmp_path, source("tool").replace(MOUNT, writes))
+    result = check(run_here, tmp_path, write_module("tool").replace(MOUNT, writes))
     assert result.json["ok"]
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "home").exists()
 
 
 def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
-    code = source("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
-    result = run("module", "validate", project(tmp_path / "sample", code), cwd=tmp_path)
+    code = write_module("tool").replace(MOUNT, f"{MOUNT}    print('hello')\n    os._exit(0)\n")
+    result = run("module", "validate", write_project(tmp_path / "sample", code), cwd=tmp_path)
     assert (result.code, result.err) == (1, "")
     assert result.out.splitlines()[-1].endswith("1 rule broken: it_mounts_what_its_type_requires")
 
@@ -174,10 +176,10 @@ def test_the_command_itself_is_not_touched(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a supervisor of the end of its parent")
 def test_when_the_command_is_killed_the_module_ends_too(tmp_path: Path) -> None:
     pid_file = tmp_path / "started"
-    code = source("tool").replace(
+    code = write_module("tool").replace(
         MOUNT, f"{MOUNT}    open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n    time.sleep(3600)\n"
     )
-    command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(project(tmp_path / "sample", code))]
+    command = [sys.executable, "-m", "mcp_bridge", "module", "validate", str(write_project(tmp_path / "sample", code))]
     process = psutil.Popen([*command, "--timeout", "600"], env=dict(os.environ))
     try:
         _until(lambda: pid_file.exists() and bool(pid_file.read_text()))

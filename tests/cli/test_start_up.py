@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._runtime.supervisor import list_descendants
-from tests.kits.cli.cli_running import LIST, requests
+from tests.kits.cli.cli_running import LIST, format_requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 NOT_FOR_PLAIN_TOOLS = {
@@ -98,13 +98,13 @@ def test_a_command_that_uses_another_server_does_not_import_the_sdk(folder: Path
 )
 def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) -> None:
     (tmp_path / "tools.py").write_text(source)
-    names = imported("serve", "tools.py", cwd=tmp_path, line=requests(LIST))
+    names = imported("serve", "tools.py", cwd=tmp_path, line=format_requests(LIST))
     assert "anyio" in names
     assert names & NOT_FOR_PLAIN_TOOLS == set()
 
 
 def test_listing_tools_imports_nothing_that_only_calls_need(folder: Path) -> None:
-    names = list_imports("serve", "tools.py", cwd=folder, line=requests(LIST))
+    names = list_imports("serve", "tools.py", cwd=folder, line=format_requests(LIST))
     assert "mcp_bridge._server.tools.methods" in names
     assert names & LATE == set()
 
@@ -135,7 +135,7 @@ def test_each_supervisor_has_less_than_three_megabytes_of_its_own(folder: Path) 
     ) as front:  # fmt: skip
         assert front.stdin is not None
         assert front.stdout is not None
-        front.stdin.write(requests(LIST))
+        front.stdin.write(format_requests(LIST))
         front.stdin.flush()
         assert '"tools"' in front.stdout.readline()
         reaper, _server = list_descendants(front.pid)[:2]

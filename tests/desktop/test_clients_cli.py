@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ def test_on_an_empty_machine_no_client_is_found(user: ClientHome) -> None:
 def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> None:
     for case in FILES:
         if case not in {"claude-code-local", "claude-code-project"}:
-            user.place(case, golden(case, "after", user))
-    user.program("claude", "")
+            user.write_file(case, read_golden_file(case, "after", user))
+    user.write_program("claude", "")
     answer = user.json("clients")
     assert all(item["found"] for item in answer)
     for case in FILES:
-        client, scope = client_of(case)
+        client, scope = split_case(case)
         (file,) = (file for file in row(answer, client)["files"] if file["scope"] == scope)
         assert file["path"] == str(user.path(case))
         assert file["problem"] is None
@@ -51,8 +51,8 @@ def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> No
 
 
 def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(user: ClientHome) -> None:
-    path = user.place("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
-    user.place("codex", golden("codex", "after", user))
+    path = user.write_file("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
+    user.write_file("codex", read_golden_file("codex", "after", user))
     user.path("goose").mkdir(parents=True)
     result = user.run("clients")
     assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in result.stdout
@@ -77,7 +77,7 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
     ],
 )
 def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: ClientHome) -> None:
-    user.place("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
+    user.write_file("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
     (file, _) = row(user.json("clients"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
     assert file["servers"] == ["some"]
@@ -176,7 +176,7 @@ def test_a_link_is_printed_and_nothing_written(user: ClientHome) -> None:
 def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None:
     # The path is too long for the system, even for a user who may read all folders.
     user = make_home(tmp_path, CODEX_HOME="/" + "a" * 300)
-    user.place("cursor", golden("cursor", "after", user))
+    user.write_file("cursor", read_golden_file("cursor", "after", user))
     user.path("goose").parent.mkdir(parents=True)
     user.path("goose").parent.chmod(0)
     result = user.run("clients")
@@ -232,7 +232,7 @@ def test_uninstalling_an_unknown_name_lists_the_bridges(user: ClientHome) -> Non
 
 def test_with_several_bridges_a_name_is_required(user: ClientHome) -> None:
     bridge = {"command": "mcp-bridge", "args": ["serve", "x.py"]}
-    path = user.place("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
+    path = user.write_file("cursor", json.dumps({"mcpServers": {"one": bridge, "two": bridge}}).encode())
     result = user.run("uninstall", "cursor", check=2)
     assert "2 bridges. Pass the name of one, or --all:\n  one serves x.py\n  two serves x.py" in result.stderr
     user.run("uninstall", "cursor", "one")
@@ -265,7 +265,7 @@ def test_the_error_for_a_scope_without_a_bridge_has_the_scopes_with_one(user: Cl
 
 def test_a_broken_file_of_another_scope_does_not_stop_the_removal(user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
-    user.place("cursor-project", b"{")
+    user.write_file("cursor-project", b"{")
     user.run("uninstall", "cursor")
     assert not user.path("cursor").exists()
 
@@ -296,7 +296,7 @@ def test_the_commands_import_no_server(words: list[str], user: ClientHome) -> No
     result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=user.project,
-        env=user.surroundings,
+        env=user.environment,
         capture_output=True,
         text=True,
         timeout=100,

@@ -22,7 +22,7 @@ def user(tmp_path: Path) -> ClientHome:
 
 
 def place_servers(user: ClientHome, case: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:
-    return user.place(case, json.dumps({key: servers}).encode())
+    return user.write_file(case, json.dumps({key: servers}).encode())
 
 
 def read_sources(user: ClientHome, **environ: str) -> dict[str, dict[str, Any]]:
@@ -35,11 +35,11 @@ def test_servers_of_all_clients_are_imported_once(user: ClientHome) -> None:
     place_servers(user, "cursor", {"files": FILES_SERVER, "web": {"url": "https://a.example/mcp"}})
     place_servers(user, "vscode", {"files": {"type": "stdio", **FILES_SERVER}}, "servers")
     place_servers(user, "windsurf", {"web": {"serverUrl": "https://a.example/mcp"}})
-    user.place("codex", b'[mcp_servers.toml]\ncommand = "a"\nenv_vars = ["A_TOKEN"]\n')
-    user.place("goose", b"extensions:\n  g: {type: stdio, cmd: g, args: [x]}\n  developer: {type: builtin}\n")
+    user.write_file("codex", b'[mcp_servers.toml]\ncommand = "a"\nenv_vars = ["A_TOKEN"]\n')
+    user.write_file("goose", b"extensions:\n  g: {type: stdio, cmd: g, args: [x]}\n  developer: {type: builtin}\n")
     opencode = {"o": {"type": "local", "command": ["o", "x"], "environment": {"T": "{env:O_TOKEN}"}}}
     place_servers(user, "opencode", opencode, "mcp")
-    user.place("continue", b"mcpServers:\n- {name: c, command: c, env: {T: '${{ secrets.C_TOKEN }}'}}\n")
+    user.write_file("continue", b"mcpServers:\n- {name: c, command: c, env: {T: '${{ secrets.C_TOKEN }}'}}\n")
     result = user.run("import")
     assert read_sources(user, A_TOKEN="a", O_TOKEN="o", C_TOKEN="c") == {
         "files": FILES_SERVER,
@@ -202,7 +202,7 @@ def test_an_existing_file_is_replaced_only_by_force(user: ClientHome) -> None:
 
 
 def test_an_unreadable_file_does_not_affect_the_others(user: ClientHome) -> None:
-    path = user.place("cursor", b'{"mcpServers": {"a": ')
+    path = user.write_file("cursor", b'{"mcpServers": {"a": ')
     place_servers(user, "windsurf", {"files": FILES_SERVER})
     assert f"PROBLEM: {path}:1: not valid JSON" in user.run("import").stderr
     assert read_sources(user) == {"files": FILES_SERVER}

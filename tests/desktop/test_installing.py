@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
 
 SECRET = "a-value-that-no-output-may-contain"
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
@@ -48,9 +48,9 @@ def test_an_entry_is_installed_and_removed_without_changing_another_byte(
     case: str, form: str, user: ClientHome
 ) -> None:
     spelled = crlf if form == "crlf" else bytes
-    client, scope = client_of(case)
-    before, after = spelled(golden(case, "before", user)), spelled(golden(case, "after", user))
-    path = user.place(case, before)
+    client, scope = split_case(case)
+    before, after = spelled(read_golden_file(case, "before", user)), spelled(read_golden_file(case, "after", user))
+    path = user.write_file(case, before)
     user.run("install", client, user.settings, "--scope", scope)
     assert path.read_bytes().decode() == after.decode()
     (backup,) = backups(path, user)
@@ -62,17 +62,17 @@ def test_an_entry_is_installed_and_removed_without_changing_another_byte(
 
 def test_the_command_in_a_process_does_the_same(user: ClientHome) -> None:
     case = "goose"
-    before = golden(case, "before", user)
-    path = user.place(case, before)
-    assert "installed: 'shelf'" in user.start("install", case, user.settings).stderr
-    assert path.read_bytes() == golden(case, "after", user)
-    assert "removed: 'shelf'" in user.start("uninstall", case).stderr
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
+    assert "installed: 'shelf'" in user.run_in_new_process("install", case, user.settings).stderr
+    assert path.read_bytes() == read_golden_file(case, "after", user)
+    assert "removed: 'shelf'" in user.run_in_new_process("uninstall", case).stderr
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_missing_file_is_created_and_removed_again(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
+    client, scope = split_case(case)
     user.run("install", client, user.settings, "--scope", scope)
     path = user.path(case)
     assert str(COMMAND) in path.read_text()
@@ -86,7 +86,7 @@ def test_a_missing_file_is_created_and_removed_again(case: str, user: ClientHome
     [*((case, b"") for case in EXAMPLES), ("cursor", b"\n"), ("cursor", b"\xef\xbb\xbf"), ("goose", b"\n")],
 )
 def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, user: ClientHome) -> None:
-    path = user.place(case, content)
+    path = user.write_file(case, content)
     user.run("install", case, user.settings)
     assert str(COMMAND).encode() in path.read_bytes()
     user.run("uninstall", case)
@@ -95,17 +95,17 @@ def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, 
 
 @pytest.mark.parametrize("case", ["cursor", "goose", "codex"])
 def test_a_byte_order_mark_stays(case: str, user: ClientHome) -> None:
-    before = b"\xef\xbb\xbf" + golden(case, "before", user)
-    path = user.place(case, before)
+    before = b"\xef\xbb\xbf" + read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     user.run("install", case, user.settings)
-    assert path.read_bytes() == b"\xef\xbb\xbf" + golden(case, "after", user)
+    assert path.read_bytes() == b"\xef\xbb\xbf" + read_golden_file(case, "after", user)
     user.run("uninstall", case)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("case", ["cursor", "continue"])
 def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: ClientHome) -> None:
-    path = user.place(case, golden(case, "before", user))
+    path = user.write_file(case, read_golden_file(case, "before", user))
     user.run("install", case, user.settings)
     (backup,) = backups(path)
     first = path.stat()
@@ -117,13 +117,13 @@ def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: 
 
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_another_command_for_the_same_settings_is_an_update(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     user.run("install", case, user.settings)
     path.write_bytes(path.read_bytes().replace(str(COMMAND).encode(), b"/old/bin/mcp-bridge"))
     result = user.run("install", case, user.settings)
     assert "updated: 'shelf'" in result.stderr
-    assert path.read_bytes() == golden(case, "after", user)
+    assert path.read_bytes() == read_golden_file(case, "after", user)
     user.run("uninstall", case)
     assert path.read_bytes() == before
 
@@ -149,8 +149,8 @@ def test_additions_of_the_user_to_the_entry_stay_in_an_update(user_with_secret: 
 
 @pytest.mark.parametrize("case", ["claude-code", "zed", "goose", "codex", "continue"])
 def test_another_server_with_this_name_is_not_changed(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     result = user.run("install", case, user.settings, "--name", "files", check=2)
     assert f"{path}: " in result.stderr
     assert "another server named 'files', which starts npx" in result.stderr
@@ -175,7 +175,7 @@ def test_another_server_with_this_name_is_not_changed(case: str, user: ClientHom
     ],
 )
 def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, content: bytes, user: ClientHome) -> None:
-    path = user.place(case, content)
+    path = user.write_file(case, content)
     result = user.run("install", case, user.settings, check=2)
     assert "another server named 'shelf'" in result.stderr
     assert path.read_bytes() == content
@@ -183,8 +183,8 @@ def test_a_value_with_this_name_that_is_no_server_is_not_changed(case: str, cont
 
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_changes_of_others_in_between_stay(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     user.run("install", case, user.settings)
     content = path.read_bytes()
     assert b"npx" in content
@@ -195,8 +195,8 @@ def test_changes_of_others_in_between_stay(case: str, user: ClientHome) -> None:
 
 @pytest.mark.parametrize("case", EXAMPLES)
 def test_an_entry_without_a_record_can_be_removed(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     user.run("install", case, user.settings)
     shutil.rmtree(user.home / ".local")
     user.run("uninstall", case)
@@ -219,7 +219,7 @@ def test_an_entry_without_a_record_can_be_removed(case: str, user: ClientHome) -
 def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
     case: str, content: bytes, why: str, user: ClientHome
 ) -> None:
-    path = user.place(case, content)
+    path = user.write_file(case, content)
     result = user.run("install", case, user.settings, check=1)
     assert str(path) in result.stderr
     assert why in result.stderr
@@ -232,7 +232,7 @@ def test_for_a_file_that_cannot_be_edited_the_snippet_is_shown(
 
 
 def test_a_read_only_file_stays_as_it_is(user: ClientHome) -> None:
-    path = user.place("cursor", b"{}")
+    path = user.write_file("cursor", b"{}")
     path.chmod(0o400)
     result = user.run("install", "cursor", user.settings, check=1)
     assert "read-only" in result.stderr
@@ -253,18 +253,18 @@ def test_a_folder_in_the_place_of_the_file_is_an_error(user: ClientHome) -> None
 
 def test_a_link_stays_a_link_and_its_target_keeps_its_mode(user: ClientHome) -> None:
     target = user.home / "dotfiles.json"
-    target.write_bytes(golden("cursor", "before", user))
+    target.write_bytes(read_golden_file("cursor", "before", user))
     target.chmod(0o640)
     path = user.path("cursor")
     path.parent.mkdir()
     path.symlink_to(target)
     user.run("install", "cursor", user.settings)
     assert path.is_symlink()
-    assert target.read_bytes() == golden("cursor", "after", user)
+    assert target.read_bytes() == read_golden_file("cursor", "after", user)
     assert target.stat().st_mode & 0o777 == 0o640
     user.run("uninstall", "cursor")
     assert path.is_symlink()
-    assert target.read_bytes() == golden("cursor", "before", user)
+    assert target.read_bytes() == read_golden_file("cursor", "before", user)
 
 
 def test_a_link_that_leads_nowhere_is_an_error(user: ClientHome) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, client_of, golden, make_home
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
 
 FAKE = """
 import json, os, pathlib, sys
@@ -48,13 +48,13 @@ path.write_text(json.dumps(data, indent=2))
 """
 USE = "--use-client-command"
 SECRET = "a-value-that-no-output-may-contain"
-CLAUDE = [case for case in FILES if client_of(case)[0] == "claude-code"]
+CLAUDE = [case for case in FILES if split_case(case)[0] == "claude-code"]
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> ClientHome:
     machine = make_home(tmp_path)
-    machine.program("claude", FAKE)
+    machine.write_program("claude", FAKE)
     return machine
 
 
@@ -78,9 +78,9 @@ def test_a_name_like_an_option_is_not_passed_to_the_clients_command(user: Client
 
 @pytest.mark.parametrize("case", CLAUDE)
 def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    client, scope = split_case(case)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     result = user.run("install", client, user.settings, "--scope", scope, USE)
     assert "installed: 'shelf'" in result.stderr
     assert called(user) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(user.settings)]
@@ -96,7 +96,7 @@ def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientH
 
 def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
     user = make_home(tmp_path, SHELF_KEY=SECRET)
-    user.program("claude", FAKE)
+    user.write_program("claude", FAKE)
     user.settings.write_text(
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )
@@ -108,11 +108,11 @@ def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
 
 
 def test_the_clients_command_is_used_only_on_request(user: ClientHome) -> None:
-    path = user.place("claude-code", golden("claude-code", "before", user))
+    path = user.write_file("claude-code", read_golden_file("claude-code", "before", user))
     user.run("install", "claude-code", user.settings)
-    assert path.read_bytes() == golden("claude-code", "after", user)
+    assert path.read_bytes() == read_golden_file("claude-code", "after", user)
     user.run("uninstall", "claude-code")
-    assert path.read_bytes() == golden("claude-code", "before", user)
+    assert path.read_bytes() == read_golden_file("claude-code", "before", user)
     assert not (user.home / "called.json").exists()
 
 
@@ -143,8 +143,8 @@ FAULTS = [
 def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
     mode: str, why: str, there: bool, user: ClientHome
 ) -> None:
-    before = golden("claude-code", "before", user)
-    path = user.place("claude-code", before) if there else user.path("claude-code")
+    before = read_golden_file("claude-code", "before", user)
+    path = user.write_file("claude-code", before) if there else user.path("claude-code")
     user.environ["FAKE_MODE"] = mode
     result = user.run("install", "claude-code", user.settings, USE, check=1)
     assert why in result.stderr
@@ -156,9 +156,9 @@ def test_a_wrong_change_of_the_clients_command_is_undone_and_reported(
 
 
 def test_a_byte_order_mark_that_the_command_removed_is_restored(user: ClientHome) -> None:
-    before = b"\xef\xbb\xbf" + golden("claude-code", "before", user)
-    path = user.place("claude-code", before)
-    user.program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
+    before = b"\xef\xbb\xbf" + read_golden_file("claude-code", "before", user)
+    path = user.write_file("claude-code", before)
+    user.write_program("claude", FAKE.replace("path.read_text()", "path.read_text(encoding='utf-8-sig')"))
     user.environ["FAKE_MODE"] = "other entry"
     user.run("install", "claude-code", user.settings, USE, check=1)
     assert path.read_bytes() == before
@@ -166,7 +166,7 @@ def test_a_byte_order_mark_that_the_command_removed_is_restored(user: ClientHome
 
 @pytest.mark.parametrize("mode", ["fail", "nothing", "others", "break"])
 def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user: ClientHome) -> None:
-    path = user.place("claude-code", golden("claude-code", "before", user))
+    path = user.write_file("claude-code", read_golden_file("claude-code", "before", user))
     user.run("install", "claude-code", user.settings, USE)
     expected = json.loads(path.read_text())
     del expected["mcpServers"]["shelf"]
@@ -177,7 +177,7 @@ def test_a_failed_removal_is_undone_and_the_file_edited_instead(mode: str, user:
 
 
 def test_the_clients_command_does_not_run_for_a_broken_file(user: ClientHome) -> None:
-    path = user.place("claude-code", b'{"mcpServers": {')
+    path = user.write_file("claude-code", b'{"mcpServers": {')
     result = user.run("install", "claude-code", user.settings, USE, check=1)
     assert str(path) in result.stderr
     assert not (user.home / "called.json").exists()
@@ -203,8 +203,8 @@ path.write_text(json.dumps(data))
 
 def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path) -> None:
     user = make_home(tmp_path)
-    user.program("gemini", GEMINI)
-    user.place("gemini-cli-project", golden("gemini-cli-project", "before", user))
+    user.write_program("gemini", GEMINI)
+    user.write_file("gemini-cli-project", read_golden_file("gemini-cli-project", "before", user))
     user.run("install", "gemini-cli", user.settings, "--scope", "project", USE)
     assert called(user) == [
         "mcp",
@@ -221,12 +221,12 @@ def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path)
 
 def test_geminis_command_is_not_used_where_it_would_write_values_for_references(tmp_path: Path) -> None:
     user = make_home(tmp_path)
-    user.program("gemini", GEMINI)
-    path = user.place("gemini-cli", golden("gemini-cli", "before", user))
+    user.write_program("gemini", GEMINI)
+    path = user.write_file("gemini-cli", read_golden_file("gemini-cli", "before", user))
     result = user.run("install", "gemini-cli", user.settings, USE, check=2)
     assert "would replace the references" in result.stderr
     user.run("install", "gemini-cli", user.settings)
-    assert path.read_bytes() == golden("gemini-cli", "after", user)
+    assert path.read_bytes() == read_golden_file("gemini-cli", "after", user)
     assert not (user.home / "called.json").exists()
 
 
@@ -247,7 +247,7 @@ path.write_text(f"{text}\\n[mcp_servers.{words[2]}]\\ncommand = {json.dumps(word
 
 def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> None:
     user = make_home(tmp_path, SHELF_KEY=SECRET)
-    user.program("codex", CODEX)
+    user.write_program("codex", CODEX)
     user.run("install", "codex", user.settings, USE)
     assert called(user) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(user.settings)]
     (user.home / "called.json").unlink()
@@ -263,16 +263,16 @@ def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> 
 
 def test_a_command_that_deletes_a_comment_is_undone(tmp_path: Path) -> None:
     user = make_home(tmp_path, FAKE_MODE="comments")
-    user.program("codex", CODEX)
+    user.write_program("codex", CODEX)
     before = b'model = "x"  # mine\n'
-    path = user.place("codex", before)
+    path = user.write_file("codex", before)
     result = user.run("install", "codex", user.settings, USE, check=1)
     assert "removed a comment" in result.stderr
     assert path.read_bytes() == before
 
 
 def test_a_command_that_only_changes_the_layout_is_reported(user: ClientHome) -> None:
-    user.place("claude-code", b'{"numStartups":3}')
+    user.write_file("claude-code", b'{"numStartups":3}')
     assert "changed the layout" in user.run("install", "claude-code", user.settings, USE).stderr
 
 

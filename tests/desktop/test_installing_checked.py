@@ -76,7 +76,7 @@ def test_settings_with_an_unset_variable_are_installed_without_a_check(user: Cli
 
 
 def test_a_taken_name_is_reported_before_any_source_starts(user: ClientHome) -> None:
-    user.place("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
+    user.write_file("cursor", b'{"mcpServers": {"shelf": {"command": "npx"}}}')
     (user.project / "tools.py").write_text("from pathlib import Path\nPath('started').touch()\n")
     assert "--force" in user.run("install", "cursor", user.settings, CHECK, check=2).stderr
     assert not (user.project / "started").exists()

@@ -52,7 +52,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
     data = other_data if servers is None else {**other_data, "mcpServers": servers}
     content = form(data).encode()
     with temporary_home() as user:
-        path = user.place("claude-code", content)
+        path = user.write_file("claude-code", content)
         user.run("install", "claude-code", user.settings)
         now = json.loads(path.read_text(encoding="utf-8"))
         assert now["mcpServers"].pop("shelf")["command"] == str(COMMAND)
@@ -69,7 +69,7 @@ def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], other_data: dict[str, Any], form: Any, last: bool
 ) -> None:
     with temporary_home() as user:
-        path = user.place("claude-code", json.dumps({"mcpServers": before}).encode())
+        path = user.write_file("claude-code", json.dumps({"mcpServers": before}).encode())
         user.run("install", "claude-code", user.settings)
         ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}
         path.write_bytes(form({**other_data, "mcpServers": {**after, **ours} if last else {**ours, **after}}).encode())

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._settings.documents import editor
-from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, make_home
+from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home, split_case
 
 NAMES = ("one", "two", "three")
 EMPTY = {
@@ -37,7 +37,7 @@ def elsewhere(user: ClientHome) -> ClientHome:
 
 @pytest.mark.parametrize("case", [*EMPTY, "claude-code-local", "cursor-project"])
 def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
+    client, scope = split_case(case)
     for name in ("one", "two"):
         user.run("install", client, user.settings, "--scope", scope, "--name", name)
     for name in ("one", "two"):
@@ -48,7 +48,7 @@ def test_a_file_created_by_the_first_installation_is_removed_with_the_last(case:
 
 @pytest.mark.parametrize("case", EMPTY)
 def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, user: ClientHome) -> None:
-    path = user.place(case, EMPTY[case])
+    path = user.write_file(case, EMPTY[case])
     for name in NAMES:
         user.run("install", case, user.settings, "--name", name)
     for name in reversed(NAMES):
@@ -61,14 +61,14 @@ def test_removals_in_reverse_order_restore_the_file_byte_for_byte(case: str, use
 def test_removals_in_any_order_leave_at_most_an_empty_container(
     case: str, order: tuple[str, ...], user: ClientHome
 ) -> None:
-    path = user.place(case, EMPTY[case])
+    path = user.write_file(case, EMPTY[case])
     for name in NAMES:
         user.run("install", case, user.settings, "--name", name)
     if not order:
         user.run("uninstall", case, "--all")
     for name in order:
         user.run("uninstall", case, name)
-    place = CLIENTS[client_of(case)[0]].places[0]
+    place = CLIENTS[split_case(case)[0]].places[0]
     without = [
         editor.put_entry(place.format, text, place.within, "x", {"command": "x"}, listed=place.listed)
         for text in (path.read_text(), EMPTY[case].decode())
@@ -81,7 +81,7 @@ def test_removals_in_any_order_leave_at_most_an_empty_container(
 def test_two_projects_may_have_local_servers_with_equal_names(
     first: str, content: bytes | None, user: ClientHome
 ) -> None:
-    path = user.place("claude-code", content) if content is not None else user.path("claude-code")
+    path = user.write_file("claude-code", content) if content is not None else user.path("claude-code")
     second_home = elsewhere(user)
     for item in (user, second_home):
         item.run("install", "claude-code", user.settings, "--scope", "local")
@@ -102,7 +102,7 @@ def test_two_projects_may_have_local_servers_with_equal_names(
 def test_two_scopes_in_one_file_can_be_removed_in_any_order(
     order: tuple[str, ...], content: bytes | None, user: ClientHome
 ) -> None:
-    path = user.place("claude-code", content) if content is not None else user.path("claude-code")
+    path = user.write_file("claude-code", content) if content is not None else user.path("claude-code")
     for scope in ("user", "local"):
         user.run("install", "claude-code", user.settings, "--scope", scope)
     for scope in order:
@@ -117,18 +117,18 @@ def test_two_scopes_in_one_file_can_be_removed_in_any_order(
 
 def test_concurrent_installations_and_removals_all_succeed(user: ClientHome) -> None:
     case, before = "cursor", b'{"mcpServers": {}}'
-    path = user.place(case, before)
+    path = user.write_file(case, before)
     names = [f"shelf-{number}" for number in range(4)]
     with ThreadPoolExecutor(len(names)) as pool:
-        list(pool.map(lambda name: user.start("install", case, user.settings, "--name", name), names))
+        list(pool.map(lambda name: user.run_in_new_process("install", case, user.settings, "--name", name), names))
         assert all(name in path.read_text() for name in names)
-        list(pool.map(lambda name: user.start("uninstall", case, name), names))
+        list(pool.map(lambda name: user.run_in_new_process("uninstall", case, name), names))
     assert "shelf" not in path.read_text()
     assert not [*(user.home / ".local").rglob("*.json")]
 
 
 def test_a_container_that_is_used_by_others_stays(user: ClientHome) -> None:
-    path = user.place("cursor", b"{}")
+    path = user.write_file("cursor", b"{}")
     for name in ("one", "two"):
         user.run("install", "cursor", user.settings, "--name", name)
     path.write_bytes(path.read_bytes().replace(b'"mcpServers": {', b'"mcpServers": {\n    "theirs": {},'))

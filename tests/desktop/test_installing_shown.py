@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import COMMAND, ClientHome, client_of, golden, make_home
+from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home, read_golden_file, split_case
 
 SECRET = "a-value-that-no-output-may-contain"
 FOREIGN = "not-to-be-shown"
@@ -31,7 +31,7 @@ def user_with_secret(tmp_path: Path) -> ClientHome:
 
 @pytest.mark.parametrize("case", CLIENTS)
 def test_secrets_are_references_and_their_values_are_nowhere(case: str, user_with_secret: ClientHome) -> None:
-    client, scope = client_of(case)
+    client, scope = split_case(case)
     answers = [
         user_with_secret.run("install", client, user_with_secret.settings, "--scope", scope, *more)
         for more in (["--dry-run"], ["--print"], [], ["--json"])
@@ -74,9 +74,9 @@ def test_a_dry_run_warns_of_missing_secrets_too(name: str, option: str, user_wit
 
 @pytest.mark.parametrize("case", ["cursor", "cursor-project", "zed", "goose", "codex", "opencode", "claude-code"])
 def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    client, scope = split_case(case)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     files = list(user.files())
     result = user.run("install", client, user.settings, "--scope", scope, "--dry-run")
     assert f"+++ {path}" in result.stdout
@@ -89,7 +89,7 @@ def test_a_dry_run_shows_the_edit_and_no_neighbour(case: str, user: ClientHome) 
     result = user.run("uninstall", client, "--scope", scope, "--dry-run")
     assert str(COMMAND) in result.stdout
     assert FOREIGN not in result.stdout + result.stderr
-    assert path.read_bytes() == golden(case, "after", user)
+    assert path.read_bytes() == read_golden_file(case, "after", user)
 
 
 def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: ClientHome) -> None:
@@ -110,7 +110,7 @@ def test_a_dry_run_shows_no_secret_that_the_user_added_to_the_entry(user: Client
 
 @pytest.mark.parametrize("case", ["cursor", "claude-code-local", "zed", "goose", "codex", "opencode", "continue"])
 def test_the_snippet_is_the_content_of_a_new_file(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
+    client, scope = split_case(case)
     output = user.run("install", client, user.settings, "--scope", scope, "--print")
     assert str(user.path(case)) in output.stderr
     assert not user.path(case).exists()

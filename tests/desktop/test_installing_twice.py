@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import TOOLS, ClientHome, golden, make_home
+from tests.kits.clients.clients_running import TOOLS, ClientHome, make_home, read_golden_file
 
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
 
@@ -68,8 +68,8 @@ def test_the_same_file_under_another_path_is_the_same_server(user: ClientHome) -
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
 def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     assert "replaced: 'files'" in user.run("install", case, user.settings, "--name", "files", "--force").stderr
     assert b"npx" not in path.read_bytes()
     assert "restored" in user.run("uninstall", case, "files").stderr
@@ -78,8 +78,8 @@ def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: Clien
 
 @pytest.mark.parametrize("case", ["cursor", "zed", "goose", "codex", "continue"])
 def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: ClientHome) -> None:
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     elsewhere = in_folder(user, "elsewhere")
     user.run("install", case, user.settings)
     first = path.read_bytes()
@@ -93,7 +93,7 @@ def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: Clien
 
 def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: ClientHome) -> None:
     old = {"command": "npx", "args": ["-y", "theirs"], "env": {"A": "b"}}
-    path = user.place("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
+    path = user.write_file("cursor", json.dumps({"mcpServers": {"shelf": old}}).encode())
     user.run("install", "cursor", user.settings, "--force")
     data = json.loads(path.read_text())
     data["mcpServers"] |= {"new": {"command": "npx"}}
@@ -138,7 +138,7 @@ def test_at_a_terminal_uninstall_asks_which(user: ClientHome) -> None:
         capture_output=True,
         text=True,
         cwd=user.project,
-        env=user.surroundings,
+        env=user.environment,
         timeout=60,
         check=True,
     )

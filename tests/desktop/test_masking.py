@@ -87,13 +87,13 @@ def shown(user: ClientHome, *words: str | Path) -> str:
 
 @pytest.mark.parametrize("case", FILES)
 def test_an_update_shows_the_paths_and_no_value(case: str, user: ClientHome) -> None:
-    path = user.place(case, FILES[case].replace("OLD", OLD).encode())
+    path = user.write_file(case, FILES[case].replace("OLD", OLD).encode())
     text = shown(user, "install", case, user.project / "demo.py", "--force")
     for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(user.project / "demo.py")):
         assert word in text
     assert path.read_text() == FILES[case].replace("OLD", OLD)
     demo = str(user.project / "demo.py")
-    user.place(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
+    user.write_file(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
     # The second install updates the command in the same file.
     text = shown(user, "install", case, demo)
     assert OLD in text
@@ -102,7 +102,7 @@ def test_an_update_shows_the_paths_and_no_value(case: str, user: ClientHome) -> 
 
 @pytest.mark.parametrize("case", FILES)
 def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: ClientHome) -> None:
-    user.place(case, FILES[case].replace("OLD", OLD).encode())
+    user.write_file(case, FILES[case].replace("OLD", OLD).encode())
     text = shown(user, "uninstall", case)
     for word in ("demo", OLD, "/old/demo.py", "serve", "…"):
         assert word in text
@@ -112,7 +112,7 @@ def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: Cl
 @pytest.mark.parametrize("case", ["cursor", "zed", "opencode"])
 def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, user: ClientHome) -> None:
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
-    user.place(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
+    user.write_file(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
     for words in (("install", case, user.project / "demo.py", "--force"), ("uninstall", case)):
         text = shown(user, *words)
         assert OLD in text
@@ -121,7 +121,7 @@ def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, use
 
 def test_only_the_program_of_another_server_is_shown(user: ClientHome) -> None:
     value = {"command": "npx", "args": ["--key", "sk-plain-secret-1"], "env": {"K": "${env:MINE}", "D": "demo"}}
-    user.place("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    user.write_file("cursor", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     for words in (
         ("install", "cursor", user.project / "demo.py", "--force"),
         ("uninstall", "cursor", "demo", "--force"),
@@ -136,7 +136,7 @@ def test_only_the_program_of_another_server_is_shown(user: ClientHome) -> None:
 
 @pytest.mark.parametrize("command", ["env KEY=sk-plain-secret-1 node", "KEY=sk-plain-secret-1"])
 def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: ClientHome) -> None:
-    path = user.place("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
+    path = user.write_file("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
     result = user.run("install", "cursor", user.project / "demo.py", check=2)
     assert f"{path}: Cursor has another server named 'demo'. Choose" in result.stderr
     shown(user, "uninstall", "cursor", "demo", "--force")
@@ -144,7 +144,7 @@ def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: ClientHom
 
 def test_a_default_in_a_reference_is_a_value(user: ClientHome) -> None:
     value = {"command": OLD, "args": ["serve", "x.py"], "env": {"K": "${K:-sk-plain-secret-1}", "L": "${LIBRARY}"}}
-    user.place("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
+    user.write_file("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
     text = shown(user, "uninstall", "claude-code")
     assert '"K": "…"' in text
     assert '"L": "${LIBRARY}"' in text

@@ -39,7 +39,7 @@ def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: byte
     before = bom + text.encode()
     with tempfile.TemporaryDirectory() as folder:
         user = make_home(Path(folder))
-        path = user.place(client, before)
+        path = user.write_file(client, before)
         result = user.run("install", client, user.settings, check=None)
         after = path.read_bytes()
         if result.returncode:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import FILES, ClientHome, client_of, golden, make_home
+from tests.kits.clients.clients_running import FILES, ClientHome, make_home, read_golden_file, split_case
 
-PROJECT = [case for case in FILES if client_of(case)[1] == "project"]
+PROJECT = [case for case in FILES if split_case(case)[1] == "project"]
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def all_paths(user: ClientHome) -> list[Path]:
 
 @pytest.mark.parametrize("case", PROJECT)
 def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
-    before = golden(case, "before", user)
-    path = user.place(case, before)
+    client, scope = split_case(case)
+    before = read_golden_file(case, "before", user)
+    path = user.write_file(case, before)
     paths = all_paths(user)
     backup = Path(user.json("install", client, user.settings, "--scope", scope)["backup"])
     assert backup.is_relative_to(user.home / ".local" / "state")
@@ -38,7 +38,7 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, u
 
 @pytest.mark.parametrize("case", FILES)
 def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, user: ClientHome) -> None:
-    client, scope = client_of(case)
+    client, scope = split_case(case)
     paths = all_paths(user)
     user.run("install", client, user.settings, "--scope", scope)
     assert user.path(case).exists()

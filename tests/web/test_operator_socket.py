@@ -29,7 +29,7 @@ from mcp_bridge._web import operator_socket
 from mcp_bridge._web.client import OperatorClient, OperatorError
 from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
-from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, build_host, read_records, short_folder
+from tests.kits.approvals.approvals_kit import ALWAYS, SESSION_KEY, build_host, make_short_folder, read_records
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client, texts
 
@@ -39,7 +39,7 @@ Message = TerminalQuestion | QuestionUpdate
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Yield a folder with a path short enough for sockets."""
-    with short_folder() as path:
+    with make_short_folder() as path:
         yield path / "s"
 
 
@@ -145,7 +145,7 @@ async def open_connection(folder: Path) -> Any:
 async def call_add(host: Any, mode: str, results: list[Any], **arguments: Any) -> None:
     """Call `add` as a client without elicitation, and append the result."""
     async with open_client(host, mode) as client:
-        results.append(await client.call_tool("add", {"n": 1} | arguments, meta={NAMED: "mine"}))
+        results.append(await client.call_tool("add", {"n": 1} | arguments, meta={SESSION_KEY: "mine"}))
 
 
 @EVERY_ERA

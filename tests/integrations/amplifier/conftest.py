@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 from tests.kits.constants import STATELESS
 
 
@@ -12,7 +12,7 @@ from tests.kits.constants import STATELESS
 def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Set the host of plans: the native one, and also amplifier-core in tests marked `BOTH_HOSTS`."""
     host = str(getattr(request, "param", "native"))
-    monkeypatch.setattr(Served, "host", host)
+    monkeypatch.setattr(ServedPlan, "host", host)
     return host
 
 

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._integrations.amplifier.results import from_hook_data, is_second_form, to_hook_data, to_result
 from mcp_bridge._integrations.amplifier.source.tool_handler import ToolHandler
 from mcp_bridge.amplifier import ToolResult
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.loops import BOTH_LOOPS
 
 TOOLS = """
@@ -133,8 +133,8 @@ ODD = {"b": "/w==", "at": "2026-01-02T00:00:00", "set": [1], "nan": None, "inf":
 
 @BOTH_HOSTS
 async def test_clients_get_the_results_of_tools_in_every_form(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"answers_all": TOOLS})
-    async with server.client() as client:
+    server = ServedPlan(tmp_path, {"answers_all": TOOLS})
+    async with server.connect() as client:
         assert server.problems == []
         for name, (is_error, texts, structured) in SEEN.items():
             result = await client.call_tool(name, {})
@@ -144,7 +144,7 @@ async def test_clients_get_the_results_of_tools_in_every_form(tmp_path: Path) ->
 
 
 async def test_values_without_a_form_in_json_are_converted(tmp_path: Path) -> None:
-    async with Served(tmp_path, {"answers_odd": TOOLS}).client() as client:
+    async with ServedPlan(tmp_path, {"answers_odd": TOOLS}).connect() as client:
         for name in ("odd", "odd_plain"):
             assert (await client.call_tool(name, {})).structured_content == ODD
         failure = await client.call_tool("odd_failed", {})
@@ -155,7 +155,7 @@ async def test_values_without_a_form_in_json_are_converted(tmp_path: Path) -> No
 
 @BOTH_LOOPS
 async def test_a_synchronous_execute_runs_in_a_thread_and_blocks_no_other_call(tmp_path: Path) -> None:
-    async with Served(tmp_path, {"answers_sync": TOOLS}).client() as client:
+    async with ServedPlan(tmp_path, {"answers_sync": TOOLS}).connect() as client:
         result = await client.call_tool("sync", {})
         assert int(result.content[0].text) != threading.get_ident()
 
@@ -169,7 +169,7 @@ def test_an_execute_of_another_language_is_called_on_the_event_loop() -> None:
 
 
 async def test_for_an_exception_of_a_tool_a_client_gets_only_a_reference(tmp_path: Path) -> None:
-    async with Served(tmp_path, {"answers_raising": TOOLS}).client() as client:
+    async with ServedPlan(tmp_path, {"answers_raising": TOOLS}).connect() as client:
         for name in ("raises", "ends", "sync_raises"):
             result = await client.call_tool(name, {})
             assert result.is_error
@@ -210,8 +210,8 @@ async def mount(coordinator, config):
 
 @BOTH_HOSTS
 async def test_only_tools_that_ask_for_the_id_of_the_call_or_return_it_get_it(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"answers_ids": IDS})
-    async with server.client() as client:
+    server = ServedPlan(tmp_path, {"answers_ids": IDS})
+    async with server.connect() as client:
 
         async def has_id(name: str, **arguments: Any) -> bool:
             content = (await client.call_tool(name, arguments)).structured_content
@@ -338,5 +338,5 @@ async def test_an_error_that_a_tool_raises_on_purpose_reaches_the_client(tmp_pat
         'Failure("s3cret")', 'ToolError("no")'
     )
     assert ToolError("no").text == "no"
-    async with Served(tmp_path, {"error_answers": text}).client() as client:
+    async with ServedPlan(tmp_path, {"error_answers": text}).connect() as client:
         assert (await client.call_tool("raises", {})).content[0].text == "no"

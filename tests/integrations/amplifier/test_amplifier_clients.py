@@ -18,7 +18,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -65,7 +65,7 @@ async def mount(coordinator, config):
 """
 
 
-class Noting(Served):
+class Noting(ServedPlan):
     """A source with stateful modules and a file of the starts and ends of its sessions."""
 
     def __init__(self, folder: Path, **limits: Any) -> None:
@@ -105,11 +105,11 @@ async def wait_until(so: Callable[[], bool]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connect_two(server: Served, mode: str) -> AsyncIterator[tuple[Client, Client]]:
+async def connect_two(server: ServedPlan, mode: str) -> AsyncIterator[tuple[Client, Client]]:
     """Two clients of one bridge."""
     with anyio.fail_after(TIMEOUT):
         async with (
-            server.running(),
+            server.run_bridge(),
             connect(server.bridge.registry, mode=mode) as first,
             connect(server.bridge.registry, mode=mode) as second,
         ):
@@ -165,7 +165,7 @@ async def test_all_clients_share_a_session_if_the_settings_require_it(tmp_path: 
 @BOTH_LOOPS
 async def test_a_session_ends_when_its_client_has_left(noting: Noting) -> None:
     with anyio.fail_after(TIMEOUT):
-        async with noting.running():
+        async with noting.run_bridge():
             async with connect(noting.bridge.registry, mode="legacy") as first:
                 await call_note(first, "a")
                 async with connect(noting.bridge.registry, mode="legacy") as second:
@@ -218,7 +218,7 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_new_client_is_rejected_while_all_sessions_are_in_use(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
+    server = ServedPlan(tmp_path, {"waits": WAITS}, limits=SessionLimits(limit=1), tools=["waits"])
     async with connect_two(server, "2026-07-28") as (first, second), anyio.create_task_group() as tasks:
         tasks.start_soon(first.call_tool, "wait", {})
         while not server.coordinator.session_state.get("waits"):
@@ -252,7 +252,7 @@ async def mount(coordinator, config):
 async def test_a_module_that_cannot_be_mounted_again_is_missing_in_this_session_only(
     tmp_path: Path, section: str, code: str, problem: str
 ) -> None:
-    server = Served(tmp_path, {"breaks": BREAKS}, **{section: ["breaks"]})
+    server = ServedPlan(tmp_path, {"breaks": BREAKS}, **{section: ["breaks"]})
     async with connect_two(server, "legacy") as (first, second):
         assert not (await first.call_tool("mine", {})).is_error
         failure = await second.call_tool("mine", {})
@@ -274,7 +274,7 @@ async def test_concurrent_first_calls_of_one_client_start_one_session(noting: No
 
 async def test_calls_in_process_have_a_session_too(noting: Noting) -> None:
     with anyio.fail_after(TIMEOUT):
-        async with noting.running():
+        async with noting.run_bridge():
             registry = noting.bridge.registry
             for tool in ("note", "note_in_thread"):
                 assert (await registry.ainvoke(tool, {"word": tool})).ok
@@ -298,9 +298,9 @@ async def mount(coordinator, config):
 async def test_after_the_end_of_a_source_with_hooks_calls_are_denied(
     tmp_path: Path, module: str, code: str | None
 ) -> None:
-    server = Served(tmp_path, {"one": module})
+    server = ServedPlan(tmp_path, {"one": module})
     server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with server.running():
+    async with server.run_bridge():
         assert (await server.bridge.registry.ainvoke("own", {})).ok
     after = await server.bridge.registry.dispatch(ToolCall(id="1", name="own", arguments={}), RunningCall())
     assert after.code == code
@@ -335,14 +335,14 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_call_that_waits_for_its_session_ends_with_the_source(tmp_path: Path) -> None:
-    server, codes = Served(tmp_path, {"slow": SLOW_AGAIN}), []
+    server, codes = ServedPlan(tmp_path, {"slow": SLOW_AGAIN}), []
 
     async def call(session: str) -> None:
         call, ctx = ToolCall(id="1", name="mine", arguments={}), RunningCall(session=session)
         codes.append((await server.bridge.registry.dispatch(call, ctx)).code)
 
     with anyio.fail_after(TIMEOUT):
-        async with anyio.create_task_group() as tasks, server.running():
+        async with anyio.create_task_group() as tasks, server.run_bridge():
             await call("first")
             tasks.start_soon(call, "second")
             while server.source.sessions.in_use < 2:
@@ -370,10 +370,10 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_calls_keep_their_session_alive_without_hooks(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
+    server = ServedPlan(tmp_path, {"long": LONG}, limits=SessionLimits(idle_timeout=0.02))
     # A worker has no middleware.
     server.bridge = Bridge(ToolRegistry(), sources=[AttachedSource(source=server.source)])
-    async with server.running():
+    async with server.run_bridge():
         for session in ("first", "second"):
             call, ctx = ToolCall(id="1", name="long", arguments={}), RunningCall(session=session)
             assert (await server.bridge.registry.dispatch(call, ctx)).output == "whole"

@@ -21,32 +21,32 @@ from tests.kits.amplifier import (
     documents_sources,
     documents_tools,
 )
-from tests.kits.amplifier.amplifier_modules import distribution
+from tests.kits.amplifier.amplifier_modules import install_distribution
 from tests.kits.amplifier.documents_pieces import DOCUMENTS, MODULES, SUMMARY, TOOL
-from tests.kits.amplifier.documents_reading import FOLDER, Example, examples
+from tests.kits.amplifier.documents_reading import FOLDER, Example, read_examples
 
-USES = {
-    **documents_tools.USES,
-    **documents_hooks.USES,
-    **documents_loops.USES,
-    **documents_contexts.USES,
-    **documents_sources.USES,
+CHECKS = {
+    **documents_tools.TOOL_CHECKS,
+    **documents_hooks.HOOK_CHECKS,
+    **documents_loops.LOOP_CHECKS,
+    **documents_contexts.CONTEXT_CHECKS,
+    **documents_sources.SOURCE_CHECKS,
 }
-"""How an example is used once it has run, by its title."""
+"""The function that runs and checks an example, by its title."""
 
 
-def written_in(language: str) -> list[Example]:
-    """The examples in one language."""
-    return [example for document in DOCUMENTS for example in examples(document) if example.language == language]
+def find_examples_in(language: str) -> list[Example]:
+    """Return the examples in one language."""
+    return [example for document in DOCUMENTS for example in read_examples(document) if example.language == language]
 
 
-def name(example: Example) -> str:
-    """An example as a test's id."""
+def make_id(example: Example) -> str:
+    """Return the id of the test of an example."""
     return f"{example.document.partition('.')[0]}-{example.number}"
 
 
 def test_all_examples_of_the_document_are_tested() -> None:
-    languages = {document: Counter(example.language for example in examples(document)) for document in DOCUMENTS}
+    languages = {document: Counter(example.language for example in read_examples(document)) for document in DOCUMENTS}
     assert languages == {
         TOOL: {"python": 10, "toml": 1, "yaml": 1, "bash": 1},
         MODULES: {"python": 55, "toml": 5, "yaml": 5, "bash": 6},
@@ -56,7 +56,7 @@ def test_all_examples_of_the_document_are_tested() -> None:
 
 def test_all_other_text_is_prose() -> None:
     text = (FOLDER / MODULES).read_text("utf-8")
-    for example in examples(MODULES):
+    for example in read_examples(MODULES):
         text = text.replace(example.text.strip("\n"), "", 1)
     code = re.compile(
         r"^(    .*[=:({]$|(async )?def |class |@|await |return |assert |from \w+ import|\w+ = )", re.MULTILINE
@@ -65,28 +65,30 @@ def test_all_other_text_is_prose() -> None:
 
 
 def test_every_test_has_an_example() -> None:
-    assert set(USES) == {example.title for example in written_in("python")}
+    assert set(CHECKS) == {example.title for example in find_examples_in("python")}
 
 
-@pytest.mark.parametrize("example", written_in("python"), ids=name)
+@pytest.mark.parametrize("example", find_examples_in("python"), ids=make_id)
 async def test_an_example_runs(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     monkeypatch.delenv("MY_API_KEY", raising=False)
-    await USES[example.title](example)
+    await CHECKS[example.title](example)
 
 
-@pytest.mark.parametrize("example", written_in("toml"), ids=name)
+@pytest.mark.parametrize("example", find_examples_in("toml"), ids=make_id)
 async def test_an_entry_point_is_found(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = tomllib.loads(example.text)["project"]["entry-points"]["amplifier.modules"]
     [(module, target)] = points.items()
     file = f"{target.partition(':')[0]}.py"
-    distribution(tmp_path, monkeypatch, points, {file: "async def mount(coordinator, config):\n    return config\n"})
+    install_distribution(
+        tmp_path, monkeypatch, points, {file: "async def mount(coordinator, config):\n    return config\n"}
+    )
     assert await ModuleLoader(TestCoordinator()).load(module, {"max_size": 1}) == {"max_size": 1}
 
 
-@pytest.mark.parametrize("example", written_in("yaml"), ids=name)
+@pytest.mark.parametrize("example", find_examples_in("yaml"), ids=make_id)
 def test_a_mount_plan_is_yaml(example: Example) -> None:
     [(section, modules)] = YAML(typ="safe").load(example.text).items()
     if section == "session":
@@ -95,7 +97,7 @@ def test_a_mount_plan_is_yaml(example: Example) -> None:
         assert [set(module) for module in modules] == [{"module", "source", "config"}]
 
 
-@pytest.mark.parametrize("example", written_in("bash"), ids=name)
+@pytest.mark.parametrize("example", find_examples_in("bash"), ids=make_id)
 def test_a_command_validates_a_module(example: Example) -> None:
     kinds = "tool|provider|hook|orchestrator|context"
     assert re.search(rf"^amplifier module validate \./my-\w+( --type ({kinds}))?$", example.text, re.MULTILINE)

@@ -18,7 +18,7 @@ from mcp_bridge.amplifier import (
     PackageSource,
 )
 from mcp_bridge.amplifier.testing import TestCoordinator
-from tests.kits.amplifier.amplifier_modules import MODULE, distribution, write_files
+from tests.kits.amplifier.amplifier_modules import MODULE, install_distribution, write_files
 
 POINTS = '[project.entry-points."amplifier.modules"]\n'
 
@@ -102,7 +102,7 @@ async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None
 
 
 async def test_a_path_takes_precedence_over_an_installed_module(tmp_path: Path, monkeypatch: Any) -> None:
-    distribution(tmp_path / "installed", monkeypatch, {}, {"here.py": "raise AssertionError"})
+    install_distribution(tmp_path / "installed", monkeypatch, {}, {"here.py": "raise AssertionError"})
     write_files(tmp_path / "mine", {"here.py": MODULE})
     assert await where(tmp_path / "mine") == "here.py"
 
@@ -182,7 +182,7 @@ async def test_an_installed_module_is_its_entry_point(tmp_path: Path, monkeypatc
         "outer/inner.py": "async def mount(coordinator, config): return 'inner'\n",
     }
     points = {"whole": "whole", "part": "part:start", "outer": "outer:mount", "gone": "gone:mount", "none": "part:none"}
-    distribution(tmp_path, monkeypatch, points, files)
+    install_distribution(tmp_path, monkeypatch, points, files)
     loader = ModuleLoader(coordinator := TestCoordinator())
     config = {"a": 1}
     assert await loader.load("whole", config) == ("whole", {"a": 1})
@@ -205,14 +205,14 @@ async def test_the_first_of_two_installed_modules_on_the_path_is_used(
     # The names are of this test alone, since other tests leave modules such as "first" in sys.modules.
     for name in ("second_on_the_path", "first_on_the_path"):
         files = {f"{name}.py": f"def mount(coordinator, config): return '{name}'"}
-        distribution(tmp_path / name, monkeypatch, {"same": f"{name}:mount"}, files, name=name)
+        install_distribution(tmp_path / name, monkeypatch, {"same": f"{name}:mount"}, files, name=name)
     assert await ModuleLoader(TestCoordinator()).load("same") == "first_on_the_path"
 
 
 async def test_without_a_resolver_entry_points_come_before_search_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distribution(
+    install_distribution(
         tmp_path / "a", monkeypatch, {"mine": "mine_here:mount"}, {"mine_here.py": "def mount(c, d): return 1"}
     )
     write_files(tmp_path / "b", {"mine.py": "", "amplifier-module-tool-x/tool_x.py": "def mount(c, d): return 2"})
@@ -223,7 +223,9 @@ async def test_without_a_resolver_entry_points_come_before_search_paths(
 async def test_entry_points_are_used_if_the_resolver_does_not_know_a_module_without_a_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distribution(tmp_path, monkeypatch, {"mine": "mine_too:mount"}, {"mine_too.py": "def mount(c, d): return 1"})
+    install_distribution(
+        tmp_path, monkeypatch, {"mine": "mine_too:mount"}, {"mine_too.py": "def mount(c, d): return 1"}
+    )
     coordinator = TestCoordinator()
     coordinator.mount("module-source-resolver", Paths())
     loader = ModuleLoader(coordinator)
@@ -252,7 +254,7 @@ async def test_modules_become_ready_after_all_mounts_and_a_failing_one_stops_no_
 
 async def test_sources_resolve_to_the_folders_of_their_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(tmp_path, {"with space.py": "", "amplifier_module_x/__init__.py": "", "single_x.py": ""})
-    distribution(tmp_path, monkeypatch, {"x": "single_x:mount"}, {}, name="Named-Otherwise")
+    install_distribution(tmp_path, monkeypatch, {"x": "single_x:mount"}, {}, name="Named-Otherwise")
     assert FileSource((tmp_path / "with space.py").as_uri()).resolve() == tmp_path / "with space.py"
     assert PackageSource("amplifier-module-x").resolve() == tmp_path / "amplifier_module_x"
     assert PackageSource("single-x").resolve() == tmp_path / "single_x.py"

@@ -14,7 +14,7 @@ from mcp_bridge._integrations.amplifier.mount_plan import read_plan
 from mcp_bridge._integrations.amplifier.session import ModuleSession, is_provider, is_tool
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -25,10 +25,10 @@ class Begun:
     """A session of modules in files, begun."""
 
     def __init__(self, folder: Path, modules: dict[str, str], **plan: Any) -> None:
-        Served(folder, modules, **plan)
+        ServedPlan(folder, modules, **plan)
         config = plan or {"tools": [{"module": name} for name in modules]}
         self.plan = read_plan(config)[0]
-        self.session = create_session(Served.host, dict(config), Resolver(folder), [folder], lambda: None)
+        self.session = create_session(ServedPlan.host, dict(config), Resolver(folder), [folder], lambda: None)
         self.coordinator = self.session.coordinator
         self.recorder = EventRecorder()
         for event in EVENTS:
@@ -250,11 +250,11 @@ async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
 async def test_session_end_is_emitted_when_the_bridge_is_cancelled(tmp_path: Path) -> None:
     text = "import anyio\ndef mount(c, d):\n    async def end():\n        await anyio.sleep(0)\n        c.ended = 1\n"
     text += "    return end"
-    server = Served(tmp_path, {"mine": text, "tool": "def mount(c, d): return MockTool('t')"})
+    server = ServedPlan(tmp_path, {"mine": text, "tool": "def mount(c, d): return MockTool('t')"})
     async with anyio.create_task_group() as tasks:
 
         async def serve() -> None:
-            async with server.running():
+            async with server.run_bridge():
                 tasks.cancel_scope.cancel()
                 await anyio.sleep_forever()
 
@@ -263,9 +263,9 @@ async def test_session_end_is_emitted_when_the_bridge_is_cancelled(tmp_path: Pat
 
 
 async def test_a_plan_that_mounts_nothing_at_all_ends_the_source(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"idle": "def mount(c, d): pass", "bad": "1 / 0"})
+    server = ServedPlan(tmp_path, {"idle": "def mount(c, d): pass", "bad": "1 / 0"})
     with pytest.raises(SourceError) as caught:
-        async with server.running():
+        async with server.run_bridge():
             pass
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[0][:5], lines[1][:4]) == (2, "idle:", "bad:")
@@ -274,8 +274,8 @@ async def test_a_plan_that_mounts_nothing_at_all_ends_the_source(tmp_path: Path)
 @BOTH_HOSTS
 async def test_a_plan_of_hooks_alone_is_served_with_its_problems(tmp_path: Path) -> None:
     hook = "def mount(c, d): c.hooks.register('tool:pre', lambda e, d: None)"
-    server = Served(tmp_path, {"hook": hook, "bad": "1 / 0"})
-    async with server.running():
+    server = ServedPlan(tmp_path, {"hook": hook, "bad": "1 / 0"})
+    async with server.run_bridge():
         assert len(server.problems) == 1
         assert server.coordinator.hooks.has_handlers("tool:pre")
 

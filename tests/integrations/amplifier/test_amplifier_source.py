@@ -18,7 +18,7 @@ from mcp_bridge.amplifier import FileSource, ModuleNotFoundError
 from mcp_bridge.amplifier.testing import MockTool
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import MODULE, write_files
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -58,7 +58,7 @@ async def list_schemas(client: Client) -> dict[str, Any]:
 
 @BOTH_HOSTS
 async def test_clients_see_the_names_and_schemas_of_tools(tmp_path: Path) -> None:
-    async with Served(tmp_path, {"names": NAMES}).client() as client:
+    async with ServedPlan(tmp_path, {"names": NAMES}).connect() as client:
         tools = await list_schemas(client)
         assert sorted(tools) == ["direct", "method", "nameless", "none", "odd", "open", "property"]
         for name in ("property", "method"):
@@ -73,8 +73,8 @@ async def test_two_keys_with_tools_of_one_name_are_a_problem_and_the_first_is_pu
     modules = {
         name: f"def mount(c, d): c.mount('tools', MockTool('same', '{name}'), name='{name}')" for name in ("one", "two")
     }
-    server = Served(tmp_path, modules)
-    async with server.client() as client:
+    server = ServedPlan(tmp_path, modules)
+    async with server.connect() as client:
         assert list(await list_schemas(client)) == ["same"]
         assert (await client.call_tool("same", {})).content[0].text == "one"
     assert server.problems == [
@@ -97,8 +97,8 @@ def mount(c, d):
         c.mount("tools", Odd(error), name=f"odd{at}")
     c.mount("tools", MockTool("good"))
 """
-    server = Served(tmp_path, {"odd": odd})
-    async with server.client() as client:
+    server = ServedPlan(tmp_path, {"odd": odd})
+    async with server.connect() as client:
         assert list(await list_schemas(client)) == ["good"]
     assert server.problems == [
         "tool 'odd0' cannot be read: ValueError: why",
@@ -141,7 +141,7 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
 
     with anyio.fail_after(TIMEOUT):
         async with (
-            Served(tmp_path, {"comes": COMES}).client(mode=mode, message_handler=record_notification) as client,
+            ServedPlan(tmp_path, {"comes": COMES}).connect(mode=mode, message_handler=record_notification) as client,
             send,
             notifications,
         ):
@@ -157,8 +157,8 @@ async def test_clients_are_notified_when_tools_are_mounted_and_unmounted(mode: s
 
 @BOTH_HOSTS
 async def test_a_change_after_the_end_has_no_effect(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
-    async with server.running():
+    server = ServedPlan(tmp_path, {"mine": "def mount(c, d): return MockTool('t')"})
+    async with server.run_bridge():
         assert server.problems == []
     server.coordinator.mount("tools", MockTool("late"))
 

@@ -16,8 +16,8 @@ from mcp_bridge._contracts.source import SourceServices
 from mcp_bridge._runtime.third_party import copy_value
 from mcp_bridge._settings import load
 from mcp_bridge._sources.python import PythonSource
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
-from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, lines, read
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
+from tests.kits.amplifier.observe_kit import LEGACY, STATUS, ObservedPlan, read_json, read_json_lines
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -54,11 +54,11 @@ def plain_tool(folder: Path) -> PythonSource:
 @pytest.mark.parametrize("what", SLOW)
 @BOTH_LOOPS
 async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: str, tmp_path: Path) -> None:
-    server = Observed(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
+    server = ObservedPlan(tmp_path, {"slow": SLOW[what], "good": GOOD}, start_timeout=1)
     with anyio.fail_after(TIMEOUT):
-        async with server.client() as client:
+        async with server.connect() as client:
             assert not (await client.call_tool("good", {})).is_error
-            [state, _] = (await read(client, STATUS))["session"]["modules"]
+            [state, _] = (await read_json(client, STATUS))["session"]["modules"]
     assert WHAT[what] in state["problem"]
     assert len(server.problems) == 1
     assert server.problems[0].startswith("slow: ")
@@ -68,9 +68,9 @@ async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: st
 async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
-    server = Observed(tmp_path, modules, plan=plan, start_timeout=1, other_sources=[plain_tool(tmp_path)])
+    server = ObservedPlan(tmp_path, modules, plan=plan, start_timeout=1, other_sources=[plain_tool(tmp_path)])
     with anyio.fail_after(TIMEOUT):
-        async with server.client(mode=mode) as client:
+        async with server.connect(mode=mode) as client:
             for name in ("own", "good"):
                 result = await client.call_tool(name, {})
                 assert result.is_error
@@ -81,8 +81,8 @@ async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str,
 
 async def test_every_call_is_denied_if_a_hook_module_is_not_ready(tmp_path: Path) -> None:
     unready = "def mount(c, d): c.register_capability('mine', 1)\nasync def on_session_ready(c): 1 / 0"
-    server = Observed(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
-    async with server.client() as client:
+    server = ObservedPlan(tmp_path, {"unready": unready, "good": GOOD}, plan={"tools": ["good"], "hooks": ["unready"]})
+    async with server.connect() as client:
         assert "the hooks of 'unready' are not in place" in (await client.call_tool("good", {})).content[0].text
 
 
@@ -92,18 +92,18 @@ async def test_a_resolver_that_never_returns_is_a_problem(tmp_path: Path) -> Non
         async def resolve(self, module_id: str, source_hint: Any = None) -> Any:
             await anyio.sleep_forever()
 
-    server = Observed(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
+    server = ObservedPlan(tmp_path, {"good": GOOD}, resolver=Resolver(), start_timeout=1)
     with anyio.fail_after(TIMEOUT):
         with pytest.raises(Exception, match="its resolver timed out after"):
-            async with server.running():
+            async with server.run_bridge():
                 pass
 
 
 async def test_blocking_time_is_not_limited_and_no_timeout_allows_any_time(tmp_path: Path) -> None:
     slow = "import time\ntime.sleep(1.2)\nasync def mount(c, d):\n    return MockTool('good')"
     for options in ({"start_timeout": 1}, {"start_timeout": None}):
-        server = Observed(tmp_path, {f"slow_{len(options)}": slow}, **options)
-        async with server.client() as client:
+        server = ObservedPlan(tmp_path, {f"slow_{len(options)}": slow}, **options)
+        async with server.connect() as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
 
 
@@ -135,12 +135,12 @@ async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: 
         "tools": ["good", "bad", "unready"],
     }
     modules = {"keeps": KEEPS, "good": GOOD, "bad": "1 / 0", "unready": unready}
-    async with Observed(tmp_path, modules, plan=plan).client(mode=mode) as client:
-        session = (await read(client, STATUS))["session"]["id"]
+    async with ObservedPlan(tmp_path, modules, plan=plan).connect(mode=mode) as client:
+        session = (await read_json(client, STATUS))["session"]["id"]
         for _ in range(3):
             await client.call_tool("good", {})
-    failure, late, start, end = lines(log)
-    assert {line["session_id"] for line in lines(log)} == {session}
+    failure, late, start, end = read_json_lines(log)
+    assert {line["session_id"] for line in read_json_lines(log)} == {session}
     assert (failure["data"]["module_id"], failure["data"]["module_type"]) == ("bad", "tools")
     assert "ZeroDivisionError" in failure["data"]["error"]
     assert (late["data"]["module_id"], late["event"]) == ("unready", "module:on_session_ready_failed")
@@ -155,17 +155,20 @@ async def test_modules_receive_the_events_of_their_session(mode: str, tmp_path: 
 async def test_each_session_counts_only_its_calls(tmp_path: Path) -> None:
     log = tmp_path / "log"
     plan = {"providers": [{"module": "keeps", "config": {"path": str(log)}}], "tools": ["good"]}
-    async with Observed(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).clients(LEGACY) as (first, second):
+    async with ObservedPlan(tmp_path, {"keeps": KEEPS, "good": GOOD}, plan=plan).connect_clients(LEGACY) as (
+        first,
+        second,
+    ):
         await first.call_tool("good", {})
         for _ in range(2):
             await second.call_tool("good", {})
-    ends = [line["data"]["stats"]["calls"] for line in lines(log) if line["event"] == "session:end"]
+    ends = [line["data"]["stats"]["calls"] for line in read_json_lines(log) if line["event"] == "session:end"]
     assert sorted(ends) == [1, 2]
 
 
 async def test_in_a_worker_session_start_has_an_empty_plan(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    server = Served(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(log)}}])
+    server = ServedPlan(tmp_path, {"keeps": KEEPS}, providers=[{"module": "keeps", "config": {"path": str(log)}}])
     source = server.source
     # A worker has these services. They cannot report updates.
     source.attach(SourceServices())
@@ -187,9 +190,9 @@ def test_data_that_contains_itself_is_copied() -> None:
 
 
 async def test_problems_are_logged_once_for_all_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with Observed(tmp_path, {"good": GOOD, "bad": "1 / 0"}).clients(LEGACY, 4) as clients:
+    async with ObservedPlan(tmp_path, {"good": GOOD, "bad": "1 / 0"}).connect_clients(LEGACY, 4) as clients:
         for client in clients:
             await client.call_tool("good", {})
-        assert (await read(clients[0], STATUS))["sessions"]["in_use"] == 4
+        assert (await read_json(clients[0], STATUS))["sessions"]["in_use"] == 4
     records = [record for record in caplog.records if record.name == "mcp_bridge.bridge"]
     assert len(records) == 1

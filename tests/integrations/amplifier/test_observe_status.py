@@ -13,7 +13,16 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import status
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
-from tests.kits.amplifier.observe_kit import CONTRIBUTIONS, ERAS, LEGACY, STATELESS, STATUS, Observed, named, read
+from tests.kits.amplifier.observe_kit import (
+    CONTRIBUTIONS,
+    ERAS,
+    LEGACY,
+    STATELESS,
+    STATUS,
+    ObservedPlan,
+    name_session,
+    read_json,
+)
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -60,8 +69,8 @@ PLAN = {
 async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_events(
     mode: str, host: str, tmp_path: Path
 ) -> None:
-    async with Observed(tmp_path, MODULES, plan=PLAN).client(mode=mode) as client:
-        content = await read(client, STATUS)
+    async with ObservedPlan(tmp_path, MODULES, plan=PLAN).connect(mode=mode) as client:
+        content = await read_json(client, STATUS)
     assert content["source"] == "mine"
     assert content["sessions"] == {"in_use": 1, "most": 100, "shared": False}
     session = content["session"]
@@ -84,13 +93,13 @@ async def test_the_status_has_mounted_and_failed_modules_and_the_handlers_of_eve
 async def test_both_resources_are_listed_as_json_and_counts_grow(mode: str, tmp_path: Path) -> None:
     failing = "def mount(c, d):\n    async def no(i): raise ValueError\n    t = MockTool('no')\n    t.execute = no\n"
     modules = {"tool": TOOL, "no": failing + "    return t"}
-    async with Observed(tmp_path, modules).client(mode=mode) as client:
+    async with ObservedPlan(tmp_path, modules).connect(mode=mode) as client:
         resources = {str(resource.uri): resource for resource in (await client.list_resources()).resources}
         assert sorted(resources) == [CONTRIBUTIONS, STATUS]
         assert {resource.mime_type for resource in resources.values()} == {"application/json"}
         for name in ("greet", "greet", "no"):
             await client.call_tool(name, {})
-        assert (await read(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
+        assert (await read_json(client, STATUS))["session"]["stats"] == {"calls": 3, "errors": 1}
 
 
 GIVES = """
@@ -117,11 +126,11 @@ async def mount(coordinator, config):
 async def test_contributions_are_collected_on_each_read_and_failures_are_named(
     mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = Observed(tmp_path, {"gives": GIVES})
-    async with server.client(mode=mode) as client:
+    server = ObservedPlan(tmp_path, {"gives": GIVES})
+    async with server.connect(mode=mode) as client:
         await client.call_tool("note", {"word": "a"})
-        content = await read(client, CONTRIBUTIONS)
-        assert content["session"] == (await read(client, STATUS))["session"]["id"]
+        content = await read_json(client, CONTRIBUTIONS)
+        assert content["session"] == (await read_json(client, STATUS))["session"]["id"]
         assert content["channels"]["other"] == [{"name": "only", "value": ["x"]}]
         assert content["channels"]["notes"] == [
             {"name": "words", "value": ["a"]},
@@ -131,7 +140,7 @@ async def test_contributions_are_collected_on_each_read_and_failures_are_named(
             {"name": "later", "value": {"late": True}},
         ]
         await client.call_tool("note", {"word": "b"})
-        assert (await read(client, CONTRIBUTIONS))["channels"]["notes"][0]["value"] == ["a", "b"]
+        assert (await read_json(client, CONTRIBUTIONS))["channels"]["notes"][0]["value"] == ["a", "b"]
     assert "the contribution of 'broken' to 'notes' is left out" in caplog.text
 
 
@@ -148,18 +157,20 @@ async def mount(c, d):
     return MockTool("t")
 """
     with anyio.fail_after(TIMEOUT):
-        async with Observed(tmp_path, {"hangs": text}).client() as client:
-            content = await read(client, CONTRIBUTIONS)
+        async with ObservedPlan(tmp_path, {"hangs": text}).connect() as client:
+            content = await read_json(client, CONTRIBUTIONS)
     assert content["channels"]["x"] == [{"name": "hangs", "error": "TimeoutError"}, {"name": "after", "value": 1}]
 
 
 @EVERY_ERA
 async def test_two_clients_never_see_each_others_contributions_or_status(mode: str, tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"gives": GIVES}).clients(mode) as clients:
+    async with ObservedPlan(tmp_path, {"gives": GIVES}).connect_clients(mode) as clients:
         records = []
         for name, client in zip(("one", "two"), clients, strict=True):
-            await client.call_tool("note", {"word": f"of {name}"}, **named(mode, name))
-            records.append([await read(client, uri, **named(mode, name)) for uri in (STATUS, CONTRIBUTIONS)])
+            await client.call_tool("note", {"word": f"of {name}"}, **name_session(mode, name))
+            records.append(
+                [await read_json(client, uri, **name_session(mode, name)) for uri in (STATUS, CONTRIBUTIONS)]
+            )
         (first, record), (second, second_record) = records
         assert first["session"]["id"] != second["session"]["id"]
         assert (first["sessions"]["in_use"], second["sessions"]["in_use"]) == (1, 2)
@@ -171,15 +182,15 @@ async def test_two_clients_never_see_each_others_contributions_or_status(mode: s
 
 @EVERY_ERA
 async def test_clients_that_share_a_session_read_the_same(mode: str, tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).clients(mode) as (
+    async with ObservedPlan(tmp_path, {"gives": GIVES}, limits=SessionLimits(shared=True)).connect_clients(mode) as (
         first_client,
         second_client,
     ):
         await first_client.call_tool("note", {"word": "a"})
-        first, second = await read(first_client, CONTRIBUTIONS), await read(second_client, CONTRIBUTIONS)
+        first, second = await read_json(first_client, CONTRIBUTIONS), await read_json(second_client, CONTRIBUTIONS)
         assert first == second
         assert first["channels"]["notes"][0]["value"] == ["a"]
-        assert (await read(second_client, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
+        assert (await read_json(second_client, STATUS))["sessions"] == {"in_use": 1, "most": 100, "shared": True}
 
 
 async def test_a_client_without_a_session_reads_the_number_of_sessions(tmp_path: Path) -> None:
@@ -190,10 +201,10 @@ class Waits:
     async def execute(self, input): await anyio.sleep_forever()
 def mount(c, d): return Waits()
 """
-    server = Observed(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
-    async with server.clients(LEGACY) as (first, second), anyio.create_task_group() as tasks:
+    server = ObservedPlan(tmp_path, {"waits": text}, limits=SessionLimits(limit=1))
+    async with server.connect_clients(LEGACY) as (first, second), anyio.create_task_group() as tasks:
         tasks.start_soon(first.call_tool, "wait", {})
-        while not (content := await read(second, STATUS))["sessions"]["in_use"] or content["session"] is not None:
+        while not (content := await read_json(second, STATUS))["sessions"]["in_use"] or content["session"] is not None:
             await anyio.lowlevel.checkpoint()
         assert content == {"source": "mine", "sessions": {"in_use": 1, "most": 1, "shared": False}, "session": None}
         tasks.cancel_scope.cancel()
@@ -204,8 +215,8 @@ async def test_the_status_has_no_secrets(tmp_path: Path) -> None:
     modules = {"tool": TOOL, "tells": f"def mount(c, d): raise ValueError({secret!r})"}
     away = "git+https://me:hidden-word@host.example/x"
     plan = {"tools": ["tool", "tells", {"module": "away", "source": away}]}
-    async with Observed(tmp_path, modules, plan=plan, secrets=[secret]).client() as client:
-        text = json.dumps(await read(client, STATUS))
+    async with ObservedPlan(tmp_path, modules, plan=plan, secrets=[secret]).connect() as client:
+        text = json.dumps(await read_json(client, STATUS))
     assert secret not in text
     assert "ValueError: [secret]" in text
     assert "hidden-word" not in text
@@ -226,9 +237,9 @@ def mount(c, d): c.mount("tools", Odd(), name="key")
 
 
 async def test_the_status_is_complete_with_a_tool_that_cannot_be_read(tmp_path: Path) -> None:
-    async with Observed(tmp_path, {"odd": ODD, "tool": TOOL.replace('"key"', '"k"')}).client() as client:
+    async with ObservedPlan(tmp_path, {"odd": ODD, "tool": TOOL.replace('"key"', '"k"')}).connect() as client:
         for _ in range(5):
-            tools = (await read(client, STATUS))["session"]["tools"]
+            tools = (await read_json(client, STATUS))["session"]["tools"]
         assert tools == {"key": "SystemExit: odd", "k": "greet"}
 
 
@@ -250,8 +261,8 @@ async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tm
             await send.send(str(message.params.uri))
 
     with anyio.fail_after(TIMEOUT):
-        server = Observed(tmp_path, {"comes": COMES})
-        async with server.client(mode=mode, message_handler=record_notification) as client, send, notifications:
+        server = ObservedPlan(tmp_path, {"comes": COMES})
+        async with server.connect(mode=mode, message_handler=record_notification) as client, send, notifications:
             if mode == STATELESS:
                 async with client.listen(resource_subscriptions=[STATUS]) as changes:
                     await client.call_tool("grow", {})
@@ -261,4 +272,4 @@ async def test_subscribed_clients_are_notified_of_a_changed_status(mode: str, tm
                     await client.subscribe_resource(STATUS)
                 await client.call_tool("grow", {})
                 assert await notifications.receive() == STATUS
-            assert "grown" in (await read(client, STATUS))["session"]["tools"]
+            assert "grown" in (await read_json(client, STATUS))["session"]["tools"]

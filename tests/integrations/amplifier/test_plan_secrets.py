@@ -9,7 +9,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.source.source import redact_config
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.observe_kit import read
+from tests.kits.amplifier.observe_kit import read_json
 
 SECRET = "c0rrect-horse"
 MODULE = """
@@ -39,7 +39,7 @@ async def test_session_start_has_the_plan_without_secrets(tmp_path: Path) -> Non
     )
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {"SHOWN_TOKEN": SECRET}))) as client:
         result = await client.call_tool("show", {})
-        contributions = await read(client, "amplifier://amplifier/contributions")
+        contributions = await read_json(client, "amplifier://amplifier/contributions")
     assert result.structured_content["length"] == len("written-out")
     assert result.structured_content["api_key"] == "[secret]"
     [[plan]] = [entry["value"] for entry in contributions["channels"]["plans"]]

@@ -14,7 +14,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._settings import Document, parse
 from tests.integrations.amplifier.test_amplifier_clients import COUNTS, NOTES, Noting, call_note
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import HTTP_WAYS, serve_http
 
@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str) -> None:
     noting = Noting(tmp_path)
     async with (
-        noting.running(),
+        noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
@@ -49,7 +49,7 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
 async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_path: Path) -> None:
     noting, meta = Noting(tmp_path), {"mcp-bridge/session": "mine"}
     async with (
-        noting.running(),
+        noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         LEGACY.to(base) as second,
@@ -63,7 +63,7 @@ async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_pat
 async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_path: Path) -> None:
     noting = Noting(tmp_path, shared=True)
     async with (
-        noting.running(),
+        noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,
@@ -80,7 +80,7 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
         return (await ctx.invoke("note", {"word": "b"})).output["words"]
 
     noting.bridge.registry.register(ToolEntry("twice", "Notes two words.", note_twice, {"type": "object"}))
-    async with noting.running(), serve_http(noting.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with noting.run_bridge(), serve_http(noting.bridge.registry) as (base, _), STATELESS.to(base) as client:
         for _ in range(2):
             result = await client.call_tool("twice", {})
             assert json.loads(result.content[0].text) == ["a", "b"]
@@ -89,9 +89,9 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
 
 async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_path: Path) -> None:
     events = tmp_path / "events.txt"
-    server = Served(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"log": str(events)}}])
+    server = ServedPlan(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"log": str(events)}}])
     server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with server.running(), serve_http(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with server.run_bridge(), serve_http(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
         assert not (await client.call_tool("own", {})).is_error
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
@@ -116,11 +116,11 @@ async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
 
 
 async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> None:
-    noting = Served(
+    noting = ServedPlan(
         tmp_path, {"waits": WAITS, "counts": COUNTS}, limits=SessionLimits(limit=1), tools=["waits"], hooks=["counts"]
     )
     async with (
-        noting.running(),
+        noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
         STATELESS.to(base) as first,
         STATELESS.to(base) as second,

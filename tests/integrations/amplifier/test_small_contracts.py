@@ -9,7 +9,7 @@ import pytest
 
 from mcp_bridge import ToolCall
 from mcp_bridge._contracts.running_call import RunningCall
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -38,7 +38,7 @@ async def mount(coordinator, config):
 
 @BOTH_HOSTS
 async def test_a_tool_with_a_schema_of_another_type_receives_the_value(tmp_path: Path) -> None:
-    async with Served(tmp_path, {"scalar": SCALAR}).client() as client:
+    async with ServedPlan(tmp_path, {"scalar": SCALAR}).connect() as client:
         result = await client.call_tool("shout", {"input": "pears"})
         assert (result.is_error, result.content[0].text) == (False, "PEARS")
 
@@ -48,7 +48,7 @@ async def test_a_tool_with_a_schema_of_another_type_receives_the_value(tmp_path:
 )
 async def test_hooks_receive_such_a_value_as_clients_send_it(tmp_path: Path, changed: str, text: str) -> None:
     modules = {"scalar": SCALAR, "looks": LOOKS.replace("CHANGED", changed)}
-    async with Served(tmp_path, modules, tools=["scalar"], hooks=["looks"]).client() as client:
+    async with ServedPlan(tmp_path, modules, tools=["scalar"], hooks=["looks"]).connect() as client:
         assert text in (await client.call_tool("shout", {"input": "pears"})).content[0].text
         denial = await client.call_tool("shout", {"input": "secret"})
         assert "it is secret" in denial.content[0].text
@@ -70,8 +70,8 @@ async def mount(coordinator, config):
 
 @BOTH_LOOPS
 async def test_a_tool_that_reads_the_id_of_its_call_gets_it_with_the_first_call(tmp_path: Path) -> None:
-    server = Served(tmp_path, {"second": SECOND_FORM})
-    async with server.running():
+    server = ServedPlan(tmp_path, {"second": SECOND_FORM})
+    async with server.run_bridge():
         call = ToolCall(id="7", name="mine", arguments={})
         assert (await server.bridge.registry.dispatch(call, RunningCall(request_id="7"))).output == ["7"]
 
@@ -92,7 +92,7 @@ async def mount(coordinator, config):
 @pytest.mark.parametrize("suppressed", [True, False])
 async def test_what_a_hook_prints_never_reaches_a_client(tmp_path: Path, suppressed: bool) -> None:
     module = PRINTS.replace("SUPPRESSED", str(suppressed))
-    async with Served(tmp_path, {"prints": module}).client() as client:
+    async with ServedPlan(tmp_path, {"prints": module}).connect() as client:
         result = await client.call_tool("mine", {})
         assert [block.text for block in result.content] == ["done"]
 
@@ -112,8 +112,8 @@ async def test_a_module_that_is_mounted_is_not_logged_as_failed(
     package = tmp_path / "odd" / "amplifier_module_odd"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from amplifier_core import MockTool\n" + INVALID_FOR_CORE)
-    server = Served(tmp_path, {}, tools=[{"module": "odd", "source": "odd"}])
-    async with server.running():
+    server = ServedPlan(tmp_path, {}, tools=[{"module": "odd", "source": "odd"}])
+    async with server.run_bridge():
         assert (await server.bridge.registry.ainvoke("mine", {})).ok
         assert server.problems == []
     assert "which fails the validation of amplifier-core" in caplog.text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge import open_bridge
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, ServedPlan
 
 TOOLS = """
 class Tool:
@@ -36,8 +36,8 @@ async def mount(coordinator, config):
     ],
 )
 async def test_a_tool_whose_name_is_not_text_is_left_out(module: str, mount: str, host: str, tmp_path: Path) -> None:
-    server = Served(tmp_path, {f"{module}_by_number_{host}": TOOLS.replace("MOUNT", mount)})
-    async with server.client() as client:
+    server = ServedPlan(tmp_path, {f"{module}_by_number_{host}": TOOLS.replace("MOUNT", mount)})
+    async with server.connect() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["good"]
     [problem] = server.problems
     assert "its name is not text, but int" in problem

@@ -8,8 +8,8 @@ import pytest
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.module_import import import_module_at
-from tests.kits.amplifier.amplifier_modules import distribution, write_files
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_modules import install_distribution, write_files
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 
 PROJECT = """
 [project]
@@ -47,7 +47,7 @@ def test_an_installed_module_declares_its_requirements_in_its_metadata(
 ) -> None:
     site = tmp_path / "lib" / "site-packages"
     files = {"lost_installed/__init__.py": "import lostsoup\n"}
-    distribution(site, monkeypatch, {"lost-installed": "lost_installed:mount"}, files, "lost-installed")
+    install_distribution(site, monkeypatch, {"lost-installed": "lost_installed:mount"}, files, "lost-installed")
     info = site / "lost_installed-1.0.dist-info"
     (info / "top_level.txt").write_text("lost_installed\n")
     with (info / "METADATA").open("a") as metadata:
@@ -83,7 +83,7 @@ WHEN = {
 
 @pytest.mark.parametrize("when", WHEN)
 async def test_an_import_that_fails_later_has_the_command_too(when: str, tmp_path: Path) -> None:
-    server = Served(write_files(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
+    server = ServedPlan(write_files(tmp_path, {"pyproject.toml": PROJECT}), {f"lost_when_{when}": WHEN[when]})
     with pytest.raises(Exception, match="lost-soup4"):
-        async with server.running():
+        async with server.run_bridge():
             raise RuntimeError("; ".join(server.problems))

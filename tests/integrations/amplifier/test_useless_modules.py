@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS
-from tests.kits.amplifier.observe_kit import LEGACY, STATUS, Observed, read
+from tests.kits.amplifier.observe_kit import LEGACY, STATUS, ObservedPlan, read_json
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
 
@@ -101,11 +101,11 @@ def get_reminder(*events: str) -> str:
 @BOTH_HOSTS
 async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_others_work(tmp_path: Path) -> None:
     modules = {"reminds": get_reminder("provider:request", "llm:response"), "delegates": DELEGATES}
-    server = Observed(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
-    async with server.client(mode=LEGACY) as client:
+    server = ObservedPlan(tmp_path, modules, plan={"tools": ["delegates"], "hooks": ["reminds"]})
+    async with server.connect(mode=LEGACY) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
         assert not (await client.call_tool("other", {})).is_error
-        session = (await read(client, STATUS))["session"]
+        session = (await read_json(client, STATUS))["session"]
     reasons = [
         "it has no effect, because its hooks only receive 'llm:response', 'provider:request', and the plan has no "
         "agent that runs. Remove it from the plan",
@@ -130,14 +130,14 @@ async def test_hooks_of_events_that_are_never_emitted_are_reported_and_the_other
     ],
 )
 async def test_a_module_that_may_have_an_effect_is_not_reported(tmp_path: Path, module: str) -> None:
-    server = Observed(tmp_path, {"reminds": module}, plan={"hooks": ["reminds"]})
-    async with server.client(mode=LEGACY):
+    server = ObservedPlan(tmp_path, {"reminds": module}, plan={"hooks": ["reminds"]})
+    async with server.connect(mode=LEGACY):
         assert server.problems == []
 
 
 async def test_a_tool_whose_results_all_come_from_agents_is_not_published_without_one(tmp_path: Path) -> None:
-    server = Observed(tmp_path, {"helped": HELPED}, plan={"tools": ["helped"]})
-    async with server.client(mode=LEGACY) as client:
+    server = ObservedPlan(tmp_path, {"helped": HELPED}, plan={"tools": ["helped"]})
+    async with server.connect(mode=LEGACY) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["other"]
     [problem] = server.problems
     assert problem.startswith("helped: its tool 'delegate' is not published: it can only start agents")
@@ -155,8 +155,8 @@ async def test_a_tool_whose_results_all_come_from_agents_is_not_published_withou
 async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_path: Path) -> None:
     module = HELPED.replace('"', "'").replace(old, new)
     assert new in module
-    server = Observed(tmp_path, {"helped": module}, plan={"tools": ["helped"]})
-    async with server.client(mode=LEGACY):
+    server = ObservedPlan(tmp_path, {"helped": module}, plan={"tools": ["helped"]})
+    async with server.connect(mode=LEGACY):
         assert server.problems == []
 
 
@@ -165,15 +165,15 @@ async def test_a_tool_with_another_result_is_published(old: str, new: str, tmp_p
 async def test_a_tool_that_starts_agents_is_published_if_a_module_provides_them(
     module: str, tool: str, tmp_path: Path
 ) -> None:
-    server = Observed(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
-    async with server.client(mode=LEGACY) as client:
+    server = ObservedPlan(tmp_path, {"delegates": module, "spawns": SPAWNS}, plan={"tools": ["delegates", "spawns"]})
+    async with server.connect(mode=LEGACY) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"other", tool}
         assert server.problems == []
 
 
 async def test_a_tool_that_needs_agents_for_some_calls_only_is_published(tmp_path: Path) -> None:
-    server = Observed(tmp_path, {"forks": FORKS}, plan={"tools": ["forks"]})
-    async with server.client(mode=LEGACY) as client:
+    server = ObservedPlan(tmp_path, {"forks": FORKS}, plan={"tools": ["forks"]})
+    async with server.connect(mode=LEGACY) as client:
         assert not (await client.call_tool("skills", {})).is_error
         assert server.problems == []
 
@@ -198,7 +198,7 @@ async def mount(coordinator, config):
 """
     module_text = "async def mount(coordinator, config):\n    await coordinator.mount('tools', MockTool('other'))\n"
     plan = {"tools": ["other"], "hooks": ["never"]}
-    server = Observed(tmp_path, {"never": module, "other": module_text}, plan=plan)
-    async with server.client(mode=LEGACY) as client:
+    server = ObservedPlan(tmp_path, {"never": module, "other": module_text}, plan=plan)
+    async with server.connect(mode=LEGACY) as client:
         assert (await client.call_tool("other", {})).is_error
         assert problem in server.problems[0]

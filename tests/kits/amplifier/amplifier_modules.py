@@ -1,4 +1,4 @@
-"""Modules in files for the tests of the loader: installed ones, folders, single files."""
+"""Writes Amplifier modules into files, and installs distributions with modules, for the tests of the loader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def mount(coordinator, config):
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Path:
-    """A folder with these files."""
+    """Write these files into a folder, and return the folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,14 +36,14 @@ def write_files(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def distribution(
+def install_distribution(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     points: Mapping[str, str],
     files: Mapping[str, str],
     name: str = "mine",
 ) -> Path:
-    """An installed distribution: its files are importable, its entry points are those of modules."""
+    """Install a distribution into a folder. Its `files` can be imported, and `points` are its entry points."""
     lines = "".join(f"{key} = {value}\n" for key, value in points.items())
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
     info = f"{name.replace('-', '_')}-1.0.dist-info"

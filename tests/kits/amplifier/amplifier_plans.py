@@ -1,4 +1,4 @@
-"""Served plans: modules in files, a bridge with them, and the official client."""
+"""Mount plans with modules in files, served by a bridge to the official client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.constants import TIMEOUT
 
 BOTH_HOSTS = pytest.mark.parametrize("host", ["native", "core"], indirect=True)
-"""For tests whose subject differs by what modules are mounted on; they use the fixture `host`."""
+"""Runs a test with both coordinators, the bridge's own and amplifier-core's. The test uses the fixture `host`."""
 HEADS = {
     "native": """
 from types import SimpleNamespace
@@ -35,10 +35,10 @@ from types import SimpleNamespace
 from amplifier_core import HookResult, MockTool, ToolResult
 """,
 }
-"""What the modules of the tests begin with, by the host that they are written for."""
+"""The imports of the modules of tests, by host."""
 
 
-class Served:
+class ServedPlan:
     """A source over modules in files, and the bridge over it."""
 
     host: Host = "native"
@@ -67,13 +67,13 @@ class Served:
         """The problems of mounting and publishing."""
         return self.bridge.problems.get("mine", [])
 
-    def client(self, **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
-        """The official client, connected for as long as the block."""
+    def connect(self, **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
+        """Connect the official client during the block."""
         return connect(self.bridge, **options)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """The bridge without a client."""
+    async def run_bridge(self) -> AsyncIterator[None]:
+        """Run the bridge during the block, without a client."""
         with anyio.fail_after(TIMEOUT):
             async with self.bridge.run_sources():
                 await self.bridge.wait_until_started()

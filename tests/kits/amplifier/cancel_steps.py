@@ -1,4 +1,7 @@
-"""Cancels code at its n-th step. A step ends when a task of the event loop suspends."""
+"""Cancels code at its n-th step. A step ends when a task of the event loop suspends.
+
+A test repeats a cancellation with 0, 1, 2, ... until the code ends before, so it covers every place for a cancellation.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +81,10 @@ async def cancel_at_step(number: int, run: Callable[[], Awaitable[Any]], how: st
 
     def count_step() -> None:
         nonlocal count
-        count += is_running
-        if is_running and count == number + 1:
+        if not is_running:
+            return
+        count += 1
+        if count == number + 1:
             block.cancel()
 
     async def run_in_block() -> None:

@@ -1,28 +1,28 @@
-"""How the examples of the Hook contract are used."""
+"""Checks of the examples of the Hook contract; documents_contexts.py explains how they work."""
 
 from __future__ import annotations
 
 import mcp_bridge.amplifier as ours
 from mcp_bridge.amplifier.testing import EventRecorder, TestCoordinator
-from tests.kits.amplifier.documents_pieces import hook_mount, my_feedback_hook, my_validation_hook
+from tests.kits.amplifier.documents_pieces import get_hook_mount, my_feedback_hook, my_validation_hook
 from tests.kits.amplifier.documents_reading import Example
-from tests.kits.amplifier.documents_running import run, run_tests, values
+from tests.kits.amplifier.documents_running import evaluate_expressions, run_example, run_example_tests
 
 
-async def protocol(example: Example) -> None:
-    """Hooks have the documented shape, in the document and in this package."""
-    theirs = (await run(example))["HookHandler"]
+async def check_protocol(example: Example) -> None:
+    """Check that the protocols of the document and of this package accept the same hooks."""
+    documented_protocol = (await run_example(example))["HookHandler"]
     for hook in (EventRecorder(), my_validation_hook):
-        assert isinstance(hook, theirs)
+        assert isinstance(hook, documented_protocol)
         assert isinstance(hook, ours.HookHandler)
-    assert not isinstance(object(), theirs | ours.HookHandler)
+    assert not isinstance(object(), documented_protocol | ours.HookHandler)
 
 
-async def results(example: Example) -> None:
-    """The results of the document have the documented decisions."""
-    found = await values(example)
-    assert [each.action for each in found] == ["continue", "deny", "inject_context", "ask_user"]
-    for result in found:
+async def check_results(example: Example) -> None:
+    """Check that the hook registry of this package returns each result of the document unchanged."""
+    results = await evaluate_expressions(example)
+    assert [result.action for result in results] == ["continue", "deny", "inject_context", "ask_user"]
+    for result in results:
         hooks = ours.HookRegistry()
         hooks.register("tool:pre", lambda event, data, result=result: result)
         decision = await hooks.emit("tool:pre", {})
@@ -30,10 +30,10 @@ async def results(example: Example) -> None:
             assert getattr(decision, field) == getattr(result, field)
 
 
-async def mounts(example: Example) -> None:
-    """Both hooks run until the cleanup."""
+async def check_mount(example: Example) -> None:
+    """Check that both mounted hooks run until the cleanup."""
     hooks = {"my_validation_hook": my_validation_hook, "my_feedback_hook": my_feedback_hook}
-    mount = (await run(example, **hooks))["mount"]
+    mount = (await run_example(example, **hooks))["mount"]
     coordinator = TestCoordinator()
     cleanup = await mount(coordinator, {})
     assert (await coordinator.hooks.emit("tool:pre", {"tool_input": {"file_path": "/etc/passwd"}})).action == "deny"
@@ -42,10 +42,10 @@ async def mounts(example: Example) -> None:
     assert coordinator.hooks.list_handlers() == {}
 
 
-async def registers(example: Example) -> None:
-    """The answer of `register` takes the handler away."""
+async def check_unregister(example: Example) -> None:
+    """Check that the function returned by `register` removes the handler."""
     coordinator, recorder = TestCoordinator(), EventRecorder()
-    names = await run(example, coordinator=coordinator, my_handler=recorder)
+    names = await run_example(example, coordinator=coordinator, my_handler=recorder)
     assert coordinator.hooks.list_handlers("tool:post") == {"tool:post": ["my_handler"]}
     await coordinator.hooks.emit("tool:post", {})
     names["unregister"]()
@@ -53,22 +53,22 @@ async def registers(example: Example) -> None:
     assert len(recorder.events) == 1
 
 
-async def tests(example: Example) -> None:
-    """The document's tests pass."""
-    names = await run(example, my_validation_hook=my_validation_hook, mount=await hook_mount())
-    assert await run_tests(names) == 2
+async def check_tests(example: Example) -> None:
+    """Run the document's tests."""
+    names = await run_example(example, my_validation_hook=my_validation_hook, mount=await get_hook_mount())
+    assert await run_example_tests(names) == 2
 
 
-async def records(example: Example) -> None:
-    """The document's assertions hold."""
-    await run(example)
+async def run_assertions(example: Example) -> None:
+    """Run an example that contains its own assertions."""
+    await run_example(example)
 
 
-USES = {
-    "class HookHandler(Protocol):": protocol,
-    'HookResult(action="continue")': results,
-    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Callable | None:": mounts,
-    "registry: HookRegistry = coordinator.hooks": registers,
-    "async def test_hook_handler():": tests,
-    "recorder = EventRecorder()": records,
+HOOK_CHECKS = {
+    "class HookHandler(Protocol):": check_protocol,
+    'HookResult(action="continue")': check_results,
+    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Callable | None:": check_mount,
+    "registry: HookRegistry = coordinator.hooks": check_unregister,
+    "async def test_hook_handler():": check_tests,
+    "recorder = EventRecorder()": run_assertions,
 }

@@ -1,4 +1,4 @@
-"""How the examples of the Orchestrator contract are used."""
+"""Checks of the examples of the Orchestrator contract; documents_contexts.py explains how they work."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from mcp_bridge.amplifier.testing import (
 )
 from tests.kits.amplifier.documents_pieces import MyOrchestrator
 from tests.kits.amplifier.documents_reading import Example
-from tests.kits.amplifier.documents_running import run, run_body, run_tests
+from tests.kits.amplifier.documents_running import run_example, run_example_in_function, run_example_tests
 
 
-async def protocol(example: Example) -> None:
-    """Loops have the documented shape, in the document and in this package."""
-    theirs = (await run(example))["Orchestrator"]
+async def check_protocol(example: Example) -> None:
+    """Check that the protocols of the document and of this package accept the same orchestrators."""
+    documented_protocol = (await run_example(example))["Orchestrator"]
     for loop in (MyOrchestrator({}), ScriptedOrchestrator([])):
-        assert isinstance(loop, theirs)
+        assert isinstance(loop, documented_protocol)
         assert isinstance(loop, ours.Orchestrator)
-    assert not isinstance(object(), theirs | ours.Orchestrator)
+    assert not isinstance(object(), documented_protocol | ours.Orchestrator)
 
 
-async def mounts(example: Example) -> None:
-    """The mount points of the document and of amplifier-core have it."""
-    mount = (await run(example, MyOrchestrator=MyOrchestrator))["mount"]
+async def check_mount(example: Example) -> None:
+    """Check that `mount` mounts the orchestrator under both names: `orchestrator`, and `orchestrator` in `session`."""
+    mount = (await run_example(example, MyOrchestrator=MyOrchestrator))["mount"]
     coordinator = TestCoordinator()
     loop = await mount(coordinator, {})
     assert coordinator.get("orchestrator") is loop
@@ -37,8 +37,8 @@ async def mounts(example: Example) -> None:
     assert coordinator.get_mounted("session") == {"orchestrator": loop}
 
 
-async def emits(example: Example) -> None:
-    """A registry receives the events of the document, in order."""
+async def check_events(example: Example) -> None:
+    """Check that the document's loop emits its events in order."""
     names = {
         "provider_name": "test",
         "messages": [],
@@ -48,7 +48,7 @@ async def emits(example: Example) -> None:
         "tool_call": ours.ToolCallBlock(id="1", name="read", input={"path": "a"}),
         "tool": MockTool("read", "text"),
     }
-    execute = (await run(example, **names))["execute"]
+    execute = (await run_example(example, **names))["execute"]
     hooks, recorder = ours.HookRegistry(), EventRecorder()
     events = ["provider:request", "provider:response", "tool:pre", "tool:post"]
     for event in events:
@@ -58,8 +58,8 @@ async def emits(example: Example) -> None:
     assert recorder.events[-1][1]["tool_result"].output == "text"
 
 
-async def processes(example: Example) -> None:
-    """Each action has the documented effect in the loop of the document."""
+async def check_hook_results(example: Example) -> None:
+    """Check the effect of each action of a hook in the document's loop."""
     requests: list[Any] = []
 
     async def decided(result: ours.HookResult, *, approved: bool = False) -> tuple[Any, list[Any]]:
@@ -70,7 +70,7 @@ async def processes(example: Example) -> None:
         hooks, context = ours.HookRegistry(), MockContextManager()
         hooks.register("tool:pre", lambda event, data: result)
         names = {"hooks": hooks, "data": {"a": 1}, "context": context, "request_approval": request_approval}
-        return await run_body(example, **names), context.messages
+        return await run_example_in_function(example, **names), context.messages
 
     denial, _ = await decided(ours.HookResult(action="deny", reason="no"))
     assert (denial.is_error, denial.success, denial.output) == (True, False, "no")
@@ -85,8 +85,8 @@ async def processes(example: Example) -> None:
     assert requests == ["Really?", "Really?"]
 
 
-async def manages(example: Example) -> None:
-    """The context has the messages in order."""
+async def check_messages(example: Example) -> None:
+    """Check that the context stores the messages of a turn in order."""
     context = MockContextManager()
     values = {
         "context": context,
@@ -95,7 +95,7 @@ async def manages(example: Example) -> None:
         "tool_call": ours.ToolCall(id="1", name="read"),
         "result": ours.ToolResult(output="text"),
     }
-    names = await run(example, **values)
+    names = await run_example(example, **values)
     assert [(message["role"], message["content"]) for message in names["messages"]] == [
         ("user", "Hi"),
         ("assistant", "Hello"),
@@ -103,31 +103,31 @@ async def manages(example: Example) -> None:
     ]
 
 
-async def selects(example: Example) -> None:
-    """The configured provider, or the first one."""
+async def check_provider(example: Example) -> None:
+    """Check the choice of the provider: the configured one or the first one, unless the request names another."""
     for config in ({}, {"default_provider": "one"}):
         values = {"config": config, "providers": {"one": 1, "two": 2}, "request_options": {"provider": "two"}}
-        names = await run(example, **values, default_provider_name="one")
+        names = await run_example(example, **values, default_provider_name="one")
         assert (names["provider"], names["provider_name"]) == (1, "two")
 
 
-async def tests(example: Example) -> None:
-    """The document's test passes."""
-    assert await run_tests(await run(example, MyOrchestrator=MyOrchestrator)) == 1
+async def check_tests(example: Example) -> None:
+    """Run the document's test."""
+    assert await run_example_tests(await run_example(example, MyOrchestrator=MyOrchestrator)) == 1
 
 
-async def scripted(example: Example) -> None:
-    """The document's assertion holds."""
-    await run(example)
+async def run_assertions(example: Example) -> None:
+    """Run an example that contains its own assertions."""
+    await run_example(example)
 
 
-USES = {
-    "class Orchestrator(Protocol):": protocol,
-    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Orchestrator | Callable | None:": mounts,
-    "async def execute(self, prompt, context, providers, tools, hooks):": emits,
-    'pre_result = await hooks.emit("tool:pre", data)': processes,
-    'await context.add_message({"role": "user", "content": prompt})': manages,
-    'provider_name = config.get("default_provider", list(providers.keys())[0])': selects,
-    "async def test_orchestrator_basic():": tests,
-    'orchestrator = ScriptedOrchestrator(responses=["Response 1", "Response 2"])': scripted,
+LOOP_CHECKS = {
+    "class Orchestrator(Protocol):": check_protocol,
+    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Orchestrator | Callable | None:": check_mount,
+    "async def execute(self, prompt, context, providers, tools, hooks):": check_events,
+    'pre_result = await hooks.emit("tool:pre", data)': check_hook_results,
+    'await context.add_message({"role": "user", "content": prompt})': check_messages,
+    'provider_name = config.get("default_provider", list(providers.keys())[0])': check_provider,
+    "async def test_orchestrator_basic():": check_tests,
+    'orchestrator = ScriptedOrchestrator(responses=["Response 1", "Response 2"])': run_assertions,
 }

@@ -1,4 +1,4 @@
-"""Modules from pieces of the documents, and the parts left to the reader."""
+"""Builds the classes that the documents show in pieces, and supplies the parts that they leave to the reader."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 from mcp_bridge.amplifier import HookResult, ModuleCoordinator
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider
-from tests.kits.amplifier.documents_reading import Example, examples
-from tests.kits.amplifier.documents_running import run
+from tests.kits.amplifier.documents_reading import Example, read_examples
+from tests.kits.amplifier.documents_running import run_example
 
 TOOL, MODULES, SUMMARY = "tool_contract.txt", "module_contracts.txt", "tool_contract_summary.txt"
 DOCUMENTS = (TOOL, MODULES, SUMMARY)
 
 
-def titled(title: str, document: str = MODULES, nth: int = 0) -> Example:
-    """An example by its title."""
-    return [example for example in examples(document) if example.title == title][nth]
+def find_example(title: str, document: str = MODULES, nth: int = 0) -> Example:
+    """Return the n-th example with this title."""
+    return [example for example in read_examples(document) if example.title == title][nth]
 
 
-async def my_tool(document: str = TOOL) -> type:
-    """MyTool of the Tool contract: its name, `execute` and `get_schema`; the reader's `_do_work`."""
-    tool: Any = (await run(titled("class MyTool:", document)))["MyTool"]
-    execute = titled("async def execute(self, input: dict[str, Any]) -> ToolResult:", document)
-    tool.execute = (await run(execute))["execute"]
-    tool.get_schema = (await run(titled("def get_schema(self) -> dict:", document)))["get_schema"]
+async def build_tool_class(document: str = TOOL) -> type:
+    """Build MyTool of the Tool contract: its name, `execute` and `get_schema`, with our constructor and `_do_work`."""
+    tool: Any = (await run_example(find_example("class MyTool:", document)))["MyTool"]
+    execute = find_example("async def execute(self, input: dict[str, Any]) -> ToolResult:", document)
+    tool.execute = (await run_example(execute))["execute"]
+    tool.get_schema = (await run_example(find_example("def get_schema(self) -> dict:", document)))["get_schema"]
 
     def init(self: Any, config: dict[str, Any]) -> None:
         self.config = config
@@ -39,8 +39,8 @@ async def my_tool(document: str = TOOL) -> type:
     return tool
 
 
-async def my_context() -> type:
-    """MyContextManager of the Context contract: its methods; the reader's constructor and estimate of tokens."""
+async def build_context_class() -> type:
+    """Build MyContextManager of the Context contract: its methods, with our constructor and estimate of tokens."""
     members: dict[str, Any] = {}
     for title in (
         "async def add_message(self, message: dict[str, Any]) -> None:",
@@ -50,7 +50,7 @@ async def my_context() -> type:
         "async def clear(self) -> None:",
         "async def _compact_internal(self) -> None:",
     ):
-        names = await run(titled(title))
+        names = await run_example(find_example(title))
         members |= {name: value for name, value in names.items() if getattr(value, "__module__", "") == "example"}
 
     def init(self: Any, max_tokens: int = 100_000, compaction_threshold: float = 0.8) -> None:
@@ -91,7 +91,7 @@ class MyOrchestrator:
 
 
 async def my_validation_hook(event: str, data: dict[str, Any]) -> HookResult:
-    """The part of the Hook contract left to the reader: no writing to /etc."""
+    """Deny writing to /etc. The Hook contract leaves this hook to the reader."""
     if str(data.get("tool_input", {}).get("file_path", "")).startswith("/etc"):
         return HookResult(action="deny", reason="Access denied")
     return HookResult()
@@ -102,20 +102,20 @@ async def my_feedback_hook(event: str, data: dict[str, Any]) -> HookResult:
     return HookResult(action="inject_context", context_injection="Found 3 linting errors...")
 
 
-async def hook_mount() -> Any:
-    """`mount` of the Hook contract."""
+async def get_hook_mount() -> Any:
+    """Return `mount` of the Hook contract."""
     title = "async def mount(coordinator: ModuleCoordinator, config: dict) -> Callable | None:"
     hooks = {"my_validation_hook": my_validation_hook, "my_feedback_hook": my_feedback_hook}
-    return (await run(titled(title), **hooks))["mount"]
+    return (await run_example(find_example(title), **hooks))["mount"]
 
 
-async def provider_mount() -> Any:
-    """`mount` of the Provider contract."""
+async def get_provider_mount() -> Any:
+    """Return `mount` of the Provider contract."""
     title = "async def mount(coordinator: ModuleCoordinator, config: dict) -> Provider | Callable | None:"
-    return (await run(titled(title), MyProvider=MyProvider))["mount"]
+    return (await run_example(find_example(title), MyProvider=MyProvider))["mount"]
 
 
-async def contributed(coordinator: ModuleCoordinator) -> list[str]:
+async def list_declared_events(coordinator: ModuleCoordinator) -> list[str]:
     """Return the declared events of modules."""
     contributions = await coordinator.collect_contributions("observability.events")
     return [event for events in contributions for event in events]

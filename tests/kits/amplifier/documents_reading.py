@@ -1,4 +1,8 @@
-"""The code examples of a document: fenced ones, and others by their shape."""
+"""Finds the code examples of a document.
+
+One document is Markdown, with code in fences. The others are plain text without any marks, so a line begins an example
+if it looks like code (`_PYTHON` and the other patterns), and the next line of prose ends it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _TOML = re.compile(r"^\[project\.")
 _YAML = re.compile(r"^[a-z]+:$")
 _BASH = re.compile(r"^amplifier module ")
+# The beginning of an example in Python: a comment or a decorator, a definition, an import, a statement, an assignment.
+# "Structural validation" is a comment in an example of a shell command.
 _PYTHON = re.compile(
     r"""
       (\#\ (?!Structural\ validation)) | @
@@ -25,7 +31,7 @@ _PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class Example:
-    """One example: its language and its text."""
+    """One example of a document. `number` counts the examples of the document."""
 
     document: str
     number: int
@@ -34,55 +40,57 @@ class Example:
 
     @property
     def title(self) -> str:
-        """The first line except imports, comments and decorators."""
-        lines = [line for line in self.text.splitlines() if line.strip() and line.startswith(tuple(_LETTERS))]
-        return next((line for line in lines if not line.startswith(("from ", "import "))), self.text.splitlines()[0])
+        """The first line that is no import, comment or decorator, or else the first line."""
+        lines = self.text.splitlines()
+        for line in lines:
+            if re.match(r"[a-zA-Z_\[]", line) and not line.startswith(("from ", "import ")):
+                return line
+        return lines[0]
 
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_["
-
-
-def examples(document: str) -> list[Example]:
-    """Every example of a document, in order."""
+def read_examples(document: str) -> list[Example]:
+    """Return the examples of a document, in order."""
     text = (FOLDER / document).read_text("utf-8")
-    blocks = _FENCE.findall(text) if "```" in text else list(unfenced(text.splitlines()))
+    blocks = _FENCE.findall(text) if "```" in text else list(find_unfenced_blocks(text.splitlines()))
     return [Example(document, number, language, code) for number, (language, code) in enumerate(blocks)]
 
 
-def unfenced(lines: list[str]) -> list[tuple[str, str]]:
-    """The examples of a text without fences: a block begins where code begins, and ends before the next prose."""
-    blocks, at = [], 0
-    while at < len(lines):
-        language = _language(lines, at)
+def find_unfenced_blocks(lines: list[str]) -> list[tuple[str, str]]:
+    """Return the examples of a text without fences, as pairs of language and code."""
+    blocks, start = [], 0
+    while start < len(lines):
+        language = _find_language(lines, start)
         if language is None:
-            at += 1
+            start += 1
             continue
-        end = _end(lines, at, language)
-        blocks.append((language, "\n".join(lines[at:end]).strip() + "\n"))
-        at = end
+        end = _find_end(lines, start, language)
+        blocks.append((language, "\n".join(lines[start:end]).strip() + "\n"))
+        start = end
     return blocks
 
 
-def _language(lines: list[str], at: int) -> str | None:
+def _find_language(lines: list[str], start: int) -> str | None:
     """Return the language of the code block that begins at this line, or None for prose."""
-    line = lines[at]
-    following = lines[at + 1] if at + 1 < len(lines) else ""
+    line = lines[start]
+    following = lines[start + 1] if start + 1 < len(lines) else ""
     if _BASH.match(line):
         return "bash"
     if _TOML.match(line):
         return "toml"
     if _YAML.match(line) and following.startswith("  "):
         return "yaml"
-    return "python" if _PYTHON.match(line) and _is_python("\n".join(lines[at : _end(lines, at, "python")])) else None
+    if _PYTHON.match(line) and _is_python("\n".join(lines[start : _find_end(lines, start, "python")])):
+        return "python"
+    return None
 
 
-def _end(lines: list[str], at: int, language: str) -> int:
-    """Return the line after an example: a paragraph without code, or of another language."""
-    end = at + 1
+def _find_end(lines: list[str], start: int, language: str) -> int:
+    """Return the number of the line after an example: the first line of a paragraph that does not continue the code."""
+    end = start + 1
     while end < len(lines):
-        line, before = lines[end], lines[end - 1]
-        begins = line and not before and not line.startswith((" ", ")", "]", "}"))
-        if begins and (language != "python" or not _PYTHON.match(line)):
+        line, previous_line = lines[end], lines[end - 1]
+        begins_paragraph = line and not previous_line and not line.startswith((" ", ")", "]", "}"))
+        if begins_paragraph and (language != "python" or not _PYTHON.match(line)):
             break
         end += 1
     return end

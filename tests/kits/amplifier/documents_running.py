@@ -1,4 +1,9 @@
-"""Runs an example of a document with its imports and placeholders only."""
+"""Runs an example of a document.
+
+Most examples use names that they do not define: imports that the document leaves out (`IMPORTS`), and placeholders,
+such as a `coordinator`, which the caller passes. A name that is neither, and a placeholder that the example does not
+use, fail the test, so the tests notice a change of the documents.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +38,9 @@ IMPORTS: dict[str, Any] = {
     "runtime_checkable": runtime_checkable,
     **{name: getattr(mcp_bridge.amplifier, name) for name in mcp_bridge.amplifier.__all__},
 }
-"""What the documents use and do not import. The last line is what a module's author imports from us."""
+"""Names that the documents use without importing them. The last line has all names of `mcp_bridge.amplifier`."""
 
-WRITTEN = {
+REPLACEMENTS = {
     "amplifier_core": "mcp_bridge.amplifier",
     "pytest.mark.asyncio": "pytest.mark.anyio",
     '"category"': '"tools"',
@@ -43,49 +48,49 @@ WRITTEN = {
     "last_input == {...}": 'last_input == {"path": "a.txt"}',
     "orchestrator.execute(...)": 'orchestrator.execute("Hi", MockContextManager(), {}, {}, HookRegistry())',
 }
-"""What is something else here than in the documents: the package, the runner, words for the reader."""
+"""Texts of the documents, and their replacements: names of this package, our test runner, code for an ellipsis."""
 
 
-def written(example: Example) -> str:
-    """The text of an example as it is run."""
+def replace_placeholders(example: Example) -> str:
+    """Return the text of an example with `REPLACEMENTS`."""
     text = example.text
-    for theirs, ours in WRITTEN.items():
-        text = text.replace(theirs, ours)
+    for original, replacement in REPLACEMENTS.items():
+        text = text.replace(original, replacement)
     return text
 
 
-def undefined(text: str) -> tuple[set[str], set[str]]:
+def find_names(text: str) -> tuple[set[str], set[str]]:
     """Return the used names of a text, and the undefined ones."""
     module = symtable.symtable(text, "example", "exec")
     definitions = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     uses = {
         symbol.get_name()
-        for table in _tables(module)
+        for table in _list_symbol_tables(module)
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is module)
     }
     return uses, uses - definitions - set(vars(builtins))
 
 
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+def _list_symbol_tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
     yield table
     for child in table.get_children():
-        yield from _tables(child)
+        yield from _list_symbol_tables(child)
 
 
-def supplied(text: str, placeholders: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names for running a text."""
-    uses, names = undefined(text)
+def choose_names(text: str, placeholders: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the global names for running a text: the placeholders, and the imports that it needs."""
+    uses, names = find_names(text)
     assert set(placeholders) <= uses, f"not needed: {set(placeholders) - uses}"
     missing = names - set(placeholders) - set(IMPORTS)
     assert not missing, f"the example leaves more undefined: {missing}"
     return {**{name: IMPORTS[name] for name in names - set(placeholders)}, **placeholders}
 
 
-async def run(example: Example, **placeholders: Any) -> dict[str, Any]:
-    """Run an example; return its names, and the supplied ones."""
-    text = written(example)
-    names = {"__name__": "example", **supplied(text, placeholders)}
+async def run_example(example: Example, **placeholders: Any) -> dict[str, Any]:
+    """Run an example as a module; return its global names."""
+    text = replace_placeholders(example)
+    names = {"__name__": "example", **choose_names(text, placeholders)}
     code = compile(text, example.title, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     coroutine = eval(code, names)
     if inspect.isawaitable(coroutine):
@@ -93,24 +98,24 @@ async def run(example: Example, **placeholders: Any) -> dict[str, Any]:
     return names
 
 
-async def run_body(example: Example, **placeholders: Any) -> Any:
-    """Run an example from inside a function; return its result, or else its names."""
-    text = written(example)
+async def run_example_in_function(example: Example, **placeholders: Any) -> Any:
+    """Run an example as the body of a function; return its result, or its local names if it returns nothing."""
+    text = replace_placeholders(example)
     body = "".join(f"    {line}\n" for line in text.splitlines())
     arguments = ", ".join(placeholders)
-    names = {"__name__": "example", **supplied(text, placeholders)}
+    names = {"__name__": "example", **choose_names(text, placeholders)}
     exec(compile(f"async def example({arguments}):\n{body}    return locals()\n", example.title, "exec"), names)
     return await names["example"](**placeholders)
 
 
-async def values(example: Example, **placeholders: Any) -> list[Any]:
-    """Return the value of each expression in an example."""
-    names = await run(example, **placeholders)
-    expressions = [node for node in ast.parse(written(example)).body if isinstance(node, ast.Expr)]
+async def evaluate_expressions(example: Example, **placeholders: Any) -> list[Any]:
+    """Run an example; return the value of each statement that is an expression."""
+    names = await run_example(example, **placeholders)
+    expressions = [node for node in ast.parse(replace_placeholders(example)).body if isinstance(node, ast.Expr)]
     return [eval(compile(ast.Expression(node.value), example.title, "eval"), names) for node in expressions]
 
 
-async def run_tests(names: Mapping[str, Any]) -> int:
+async def run_example_tests(names: Mapping[str, Any]) -> int:
     """Run the tests of an example; return their number."""
     tests = [value for name, value in names.items() if name.startswith("test_")]
     for test in tests:

@@ -1,4 +1,4 @@
-"""How the examples of the Module Source Protocol are used, on real files."""
+"""Checks of the examples of the Module Source Protocol, on real files; documents_contexts.py explains how they work."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import mcp_bridge.amplifier as ours
 from mcp_bridge.amplifier.testing import TestCoordinator
 from tests.kits.amplifier.amplifier_modules import MODULE, write_files
 from tests.kits.amplifier.documents_reading import Example
-from tests.kits.amplifier.documents_running import run
+from tests.kits.amplifier.documents_running import run_example
 
 
-async def source(example: Example) -> None:
+async def check_source(example: Example) -> None:
     """Check that the document's source and the package's source satisfy the same protocol."""
-    theirs = (await run(example))["ModuleSource"]
+    theirs = (await run_example(example))["ModuleSource"]
 
     class Fixed(theirs):  # type: ignore[misc,valid-type]
         def resolve(self) -> Path:
@@ -31,9 +31,9 @@ async def source(example: Example) -> None:
         assert await _raises(ours.ModuleNotFoundError, missing.resolve)
 
 
-async def resolver(example: Example) -> None:
-    """A resolver of the document has the protocol of this package, and the loader loads its modules."""
-    theirs = (await run(example))["ModuleSourceResolver"]
+async def check_resolver(example: Example) -> None:
+    """Check that the loader of this package loads a module through a resolver of the document."""
+    theirs = (await run_example(example))["ModuleSourceResolver"]
     # This folder is below the temporary folder of the test.
     folder = Path(mkdtemp())
 
@@ -48,9 +48,9 @@ async def resolver(example: Example) -> None:
     assert (await coordinator.get("tools", "here").execute({})).output.startswith(str(folder))
 
 
-async def loader(example: Example) -> None:
+async def check_loader(example: Example) -> None:
     """Check that the document's loader, once completed, takes the same arguments as the package's loader."""
-    theirs = (await run(example))["ModuleLoader"]
+    theirs = (await run_example(example))["ModuleLoader"]
     modules: list[Any] = []
 
     class Whole(theirs):  # type: ignore[misc,valid-type]
@@ -66,8 +66,8 @@ async def loader(example: Example) -> None:
     assert ours.AmplifierModuleLoader is ours.ModuleLoader
 
 
-async def mounts(example: Example) -> None:
-    """A resolver is used if its mount is not awaited."""
+async def check_mount(example: Example) -> None:
+    """Check that the loader uses a resolver whose `mount` the document does not await."""
     # This folder is below the temporary folder of the test.
     folder = Path(mkdtemp())
     write_files(folder, {"here_of_mount.py": MODULE})
@@ -77,27 +77,27 @@ async def mounts(example: Example) -> None:
             return ours.FileSource(folder / f"{module_id}.py")
 
     coordinator = TestCoordinator()
-    names = await run(example, coordinator=coordinator, CustomModuleSourceResolver=Here)
+    names = await run_example(example, coordinator=coordinator, CustomModuleSourceResolver=Here)
     await names["loader"].load("here_of_mount")
     assert isinstance(coordinator.get("tools", "here"), ours.Tool)
 
 
-async def error(example: Example) -> None:
-    """Ours have the documents' names, and are exceptions as theirs are."""
-    [theirs] = [value for value in (await run(example)).values() if isinstance(value, type)]
-    assert issubclass(getattr(ours, theirs.__name__), Exception)
-    assert issubclass(theirs, Exception)
+async def check_error(example: Example) -> None:
+    """Check that this package has an exception with the name of the document's exception."""
+    [documented_error] = [value for value in (await run_example(example)).values() if isinstance(value, type)]
+    assert issubclass(documented_error, Exception)
+    assert issubclass(getattr(ours, documented_error.__name__), Exception)
 
 
-async def custom(example: Example) -> None:
-    """Overrides, then the hint, then the default."""
-    theirs = (await run(example))["MyCustomResolver"]()
-    theirs.overrides = {"mine": "/mine"}
-    theirs.parse_profile_hint = ours.FileSource
-    assert theirs.resolve("mine") == ours.FileSource("/mine")
-    assert theirs.resolve("other", "/hint") == ours.FileSource("/hint")
-    assert theirs.resolve("other") == ours.PackageSource("myapp-module-other")
-    assert isinstance(theirs, ours.ModuleSourceResolver)
+async def check_custom_resolver(example: Example) -> None:
+    """Check the order of the document's resolver: its overrides, then the hint, then a default."""
+    resolver = (await run_example(example))["MyCustomResolver"]()
+    resolver.overrides = {"mine": "/mine"}
+    resolver.parse_profile_hint = ours.FileSource
+    assert resolver.resolve("mine") == ours.FileSource("/mine")
+    assert resolver.resolve("other", "/hint") == ours.FileSource("/hint")
+    assert resolver.resolve("other") == ours.PackageSource("myapp-module-other")
+    assert isinstance(resolver, ours.ModuleSourceResolver)
 
 
 async def _raises(error_type: type[Exception], function: Any, *args: Any) -> bool:
@@ -110,12 +110,12 @@ async def _raises(error_type: type[Exception], function: Any, *args: Any) -> boo
     return False
 
 
-USES = {
-    "class ModuleSource(Protocol):": source,
-    "class ModuleSourceResolver(Protocol):": resolver,
-    "class ModuleLoader:": loader,
-    "resolver = CustomModuleSourceResolver()": mounts,
-    "class ModuleNotFoundError(Exception):": error,
-    "class ModuleLoadError(Exception):": error,
-    "class MyCustomResolver:": custom,
+SOURCE_CHECKS = {
+    "class ModuleSource(Protocol):": check_source,
+    "class ModuleSourceResolver(Protocol):": check_resolver,
+    "class ModuleLoader:": check_loader,
+    "resolver = CustomModuleSourceResolver()": check_mount,
+    "class ModuleNotFoundError(Exception):": check_error,
+    "class ModuleLoadError(Exception):": check_error,
+    "class MyCustomResolver:": check_custom_resolver,
 }

@@ -1,4 +1,4 @@
-"""How the examples of the Tool and Provider contracts are used."""
+"""Checks of the examples of the Tool and Provider contracts; documents_contexts.py explains how they work."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from unittest import mock
 
 import mcp_bridge.amplifier as ours
 from mcp_bridge.amplifier.testing import MockTool, TestCoordinator
-from tests.kits.amplifier.documents_pieces import SUMMARY, TOOL, MyProvider, contributed, my_tool, provider_mount
+from tests.kits.amplifier.documents_pieces import (
+    SUMMARY,
+    TOOL,
+    MyProvider,
+    build_tool_class,
+    get_provider_mount,
+    list_declared_events,
+)
 from tests.kits.amplifier.documents_reading import Example
-from tests.kits.amplifier.documents_running import run, run_tests
+from tests.kits.amplifier.documents_running import run_example, run_example_tests
 
 
-async def my_module(example: Example) -> None:
-    """The quick start: a completed class, and its `mount`."""
-    names = await run(example)
+async def check_quick_start(example: Example) -> None:
+    """Check that `mount` of the quick start mounts the module with its configuration."""
+    names = await run_example(example)
     names["MyModule"].__init__ = lambda self, config: setattr(self, "config", config)
     coordinator = TestCoordinator()
     instance = await names["mount"](coordinator, {"a": 1})
@@ -23,18 +30,18 @@ async def my_module(example: Example) -> None:
     assert instance.config == {"a": 1}
 
 
-async def tool_protocol(example: Example) -> None:
-    """Tools have the documented shape, in the document and in this package."""
-    theirs = (await run(example))["Tool"]
-    for tool in (MockTool(), (await my_tool())({})):
-        assert isinstance(tool, theirs)
+async def check_tool_protocol(example: Example) -> None:
+    """Check that the protocols of the document and of this package accept the same tools."""
+    documented_protocol = (await run_example(example))["Tool"]
+    for tool in (MockTool(), (await build_tool_class())({})):
+        assert isinstance(tool, documented_protocol)
         assert isinstance(tool, ours.Tool)
-    assert not isinstance(object(), theirs | ours.Tool)
+    assert not isinstance(object(), documented_protocol | ours.Tool)
 
 
-async def tool_call(example: Example) -> None:
-    """A call of the document has the shape of this package; the summary also has its result."""
-    names = await run(example)
+async def check_tool_call(example: Example) -> None:
+    """Check that the document's ToolCall has the fields of the package's. In the summary, check ToolResult too."""
+    names = await run_example(example)
     call = {"id": "1", "name": "read", "arguments": {"path": "a"}}
     assert names["ToolCall"](**call).model_dump() == ours.ToolCall(**call).model_dump() == call
     if "ToolResult" in names:
@@ -43,26 +50,26 @@ async def tool_call(example: Example) -> None:
         assert (result.success, result.output, result.tool_call_id) == (False, "gone", "1")
 
 
-async def tool_result(example: Example) -> None:
+async def check_tool_result(example: Example) -> None:
     """Check that the document's ToolResult has the fields and defaults of the package's ToolResult."""
-    theirs = (await run(example))["ToolResult"]
+    theirs = (await run_example(example))["ToolResult"]
     assert theirs().model_dump() == {key: getattr(ours.ToolResult(), key) for key in theirs.model_fields}
     result = ours.ToolResult.model_validate(theirs(success=False, output="gone").model_dump())
     assert (result.success, result.is_error, result.output) == (False, True, "gone")
 
 
-async def tool_mount(example: Example) -> None:
-    """The tool is mounted after `mount`, and is its result."""
-    mount = (await run(example, MyTool=await my_tool()))["mount"]
+async def check_tool_mount(example: Example) -> None:
+    """Check that `mount` mounts the tool and returns it."""
+    mount = (await run_example(example, MyTool=await build_tool_class()))["mount"]
     coordinator = TestCoordinator()
     tool = await mount(coordinator, {})
     assert coordinator.get_mounted("tools") == {"my-tool": tool}
     assert isinstance(tool, ours.Tool)
 
 
-async def tool_class(example: Example) -> None:
+async def check_tool_class(example: Example) -> None:
     """Check MyTool. The contract shows only the class, and the summary a whole module."""
-    names = await run(example)
+    names = await run_example(example)
     if example.document != SUMMARY:
         assert (names["MyTool"]().name, bool(names["MyTool"]().description)) == ("my_tool", True)
         return
@@ -71,19 +78,19 @@ async def tool_class(example: Example) -> None:
     tool = coordinator.get("tools", "my_tool")
     failure = await tool.execute({"_tool_call_id": "7"})
     assert (failure.is_error, failure.tool_call_id, failure.success) == (True, "7", False)
-    names["MyTool"]._do_work = _same
+    names["MyTool"]._do_work = _return_input
     result = await tool.execute({"a": 1})
     assert (result.success, result.output, result.tool_call_id) == (True, {"a": 1}, "")
 
 
-async def _same(self: Any, data: dict[str, Any]) -> dict[str, Any]:
+async def _return_input(self: Any, data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-async def tool_execute(example: Example) -> None:
-    """It works, rejects incomplete arguments, and never raises."""
-    tool = (await my_tool(example.document))({})
-    tool.__class__.execute = (await run(example))["execute"]
+async def check_tool_execute(example: Example) -> None:
+    """Check that the document's `execute` works, rejects incomplete arguments, and never raises."""
+    tool = (await build_tool_class(example.document))({})
+    tool.__class__.execute = (await run_example(example))["execute"]
     assert (await tool.execute({"required_param": "x"})).output == "did x"
     assert (await tool.execute({})).error == {"message": "required_param is required"}
     failure = await tool.execute({"required_param": "broken"})
@@ -91,40 +98,40 @@ async def tool_execute(example: Example) -> None:
     assert failure.get_serialized_output() == "no such thing"
 
 
-async def tool_schema(example: Example) -> None:
-    """The schema requires the same arguments as `execute`."""
-    assert (await run(example))["get_schema"](None)["required"] == ["required_param"]
+async def check_tool_schema(example: Example) -> None:
+    """Check that the schema requires the same arguments as `execute`."""
+    assert (await run_example(example))["get_schema"](None)["required"] == ["required_param"]
 
 
-async def contributor(example: Example) -> None:
+async def check_contributor(example: Example) -> None:
     """Check that the coordinator collects the registered contributions."""
     coordinator = TestCoordinator()
-    await run(example, coordinator=coordinator)
-    assert len(await contributed(coordinator)) >= 2
+    await run_example(example, coordinator=coordinator)
+    assert len(await list_declared_events(coordinator)) >= 2
 
 
-async def tool_test(example: Example) -> None:
-    """The document's test passes."""
-    assert await run_tests(await run(example, MyTool=await my_tool(TOOL))) == 1
+async def check_tool_test(example: Example) -> None:
+    """Run the document's test."""
+    assert await run_example_tests(await run_example(example, MyTool=await build_tool_class(TOOL))) == 1
 
 
-async def mock_tool(example: Example) -> None:
-    """The document's assertions hold."""
-    await run(example)
+async def run_assertions(example: Example) -> None:
+    """Run an example that contains its own assertions."""
+    await run_example(example)
 
 
-async def provider_protocol(example: Example) -> None:
-    """Providers have the documented shape, in the document and in this package."""
-    theirs = (await run(example))["Provider"]
+async def check_provider_protocol(example: Example) -> None:
+    """Check that the protocols of the document and of this package accept the same providers."""
+    documented_protocol = (await run_example(example))["Provider"]
     provider = MyProvider("key", {})
-    assert isinstance(provider, theirs)
+    assert isinstance(provider, documented_protocol)
     assert isinstance(provider, ours.Provider)
-    assert not isinstance(MockTool(), theirs | ours.Provider)
+    assert not isinstance(MockTool(), documented_protocol | ours.Provider)
 
 
-async def provider_mounts(example: Example) -> None:
-    """Without a key nothing is mounted; with one, the cleanup closes its client."""
-    mount = (await run(example, MyProvider=MyProvider))["mount"]
+async def check_mount(example: Example) -> None:
+    """Check that nothing is mounted without an API key, and that the cleanup of a provider closes its client."""
+    mount = (await run_example(example, MyProvider=MyProvider))["mount"]
     coordinator = TestCoordinator()
     assert await mount(coordinator, {}) is None
     assert coordinator.get("providers") == {}
@@ -135,24 +142,24 @@ async def provider_mounts(example: Example) -> None:
     assert (provider.api_key, provider.closed) == ("from the environment", True)
 
 
-async def provider_test(example: Example) -> None:
-    """The document's test passes."""
-    assert await run_tests(await run(example, mount=await provider_mount())) == 1
+async def check_provider_test(example: Example) -> None:
+    """Run the document's test."""
+    assert await run_example_tests(await run_example(example, mount=await get_provider_mount())) == 1
 
 
-USES = {
-    "class MyModule:": my_module,
-    "class Tool(Protocol):": tool_protocol,
-    "class ToolCall(BaseModel):": tool_call,
-    "class ToolResult(BaseModel):": tool_result,
-    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Tool | Callable | None:": tool_mount,
-    "class MyTool:": tool_class,
-    "async def execute(self, input: dict[str, Any]) -> ToolResult:": tool_execute,
-    "def get_schema(self) -> dict:": tool_schema,
-    "coordinator.register_contributor(": contributor,
-    "async def test_tool_execution():": tool_test,
-    "mock_tool = MockTool(": mock_tool,
-    "class Provider(Protocol):": provider_protocol,
-    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Provider | Callable | None:": provider_mounts,
-    "async def test_provider_mount():": provider_test,
+TOOL_CHECKS = {
+    "class MyModule:": check_quick_start,
+    "class Tool(Protocol):": check_tool_protocol,
+    "class ToolCall(BaseModel):": check_tool_call,
+    "class ToolResult(BaseModel):": check_tool_result,
+    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Tool | Callable | None:": check_tool_mount,
+    "class MyTool:": check_tool_class,
+    "async def execute(self, input: dict[str, Any]) -> ToolResult:": check_tool_execute,
+    "def get_schema(self) -> dict:": check_tool_schema,
+    "coordinator.register_contributor(": check_contributor,
+    "async def test_tool_execution():": check_tool_test,
+    "mock_tool = MockTool(": run_assertions,
+    "class Provider(Protocol):": check_provider_protocol,
+    "async def mount(coordinator: ModuleCoordinator, config: dict) -> Provider | Callable | None:": check_mount,
+    "async def test_provider_mount():": check_provider_test,
 }

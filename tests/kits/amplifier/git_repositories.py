@@ -1,4 +1,4 @@
-"""Repositories with modules: bare ones in a folder, and settings for them."""
+"""Git repositories with Amplifier modules, and settings with plans that name them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_bridge._settings import load
 from tests.kits.amplifier.amplifier_modules import write_files
 
 GIT = shutil.which("git") or "git"
-SAYS = """
+FIXED_TEXT_MODULE = """
 class Says:
     name, description = "{name}", "Says one thing."
 
@@ -27,12 +27,12 @@ class Says:
 async def mount(coordinator, config):
     await coordinator.mount("tools", Says())
 """
-"""A module whose tool says one thing."""
+"""A module with a tool that returns a fixed text."""
 
 
 def build_module(name: str, text: str) -> str:
     """Return a module with a tool of this name and this result."""
-    return SAYS.format(name=name, text=text)
+    return FIXED_TEXT_MODULE.format(name=name, text=text)
 
 
 class Repository:
@@ -66,7 +66,7 @@ class Repository:
         return process.stdout.strip()
 
     def commit(self, files: Mapping[str, str], *, branch: str = "main") -> str:
-        """Commit these files in addition, and push them; return the commit."""
+        """Add or change these files, commit and push them; return the commit."""
         write_files(self.work, files)
         self.git("add", "--all", "--force")
         self.git("commit", "-q", "--allow-empty", "-m", "more")
@@ -78,12 +78,12 @@ class Repository:
         self.git("push", "-q", "--force", str(self.bare), *refs)
 
 
-class Place:
-    """A folder with settings: their one plan has these modules, from git or not. The environment stays as it is."""
+class PlanFolder:
+    """A folder with settings. Their only plan has a tool for each of `modules`, which maps names to sources."""
 
     def __init__(self, folder: Path, modules: Mapping[str, str], *, git: Sequence[str] = ("*",)) -> None:
         self.folder = folder
-        self.kept = folder / "kept"
+        self.modules_folder = folder / "kept"
         rows = "".join(f"\n        - {{module: {module}, source: '{source}'}}" for module, source in modules.items())
         text = (
             f"sources:\n  - type: amplifier\n    git: {list(git)}\n    modules: kept\n    plan:\n      tools:{rows}\n"
@@ -96,16 +96,16 @@ class Place:
         """The lock file as it is now."""
         return LockFile.read(self.folder)
 
-    def locked(self, *, update: bool = False) -> LockOutcome:
+    def lock_modules(self, *, update: bool = False) -> LockOutcome:
         """Lock the modules of the plan."""
-        requests = [RequestedModule(parse_address(uri), self.kept) for uri in self._uris]
+        requests = [RequestedModule(parse_address(uri), self.modules_folder) for uri in self._uris]
         return ModuleLocker(self.lock, update=update, report=lambda text: None).lock(requests)
 
     def files(self, uri: str) -> Path:
-        """Where the files of a locked module's commit are."""
-        (folder,) = self.kept.glob(f"*/{self.lock.modules[uri].commit}/files")
+        """Return the folder with the files of a locked module."""
+        (folder,) = self.modules_folder.glob(f"*/{self.lock.modules[uri].commit}/files")
         return folder
 
-    def bridge(self) -> Any:
+    def build_bridge(self) -> Any:
         """Build the bridge of the settings."""
         return build_from_settings(load(self.file, dict(os.environ)))

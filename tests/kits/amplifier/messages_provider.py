@@ -1,4 +1,4 @@
-"""A provider over an official SDK: models with the Messages API, for tests with a local server."""
+"""A provider module over the official SDK of the Messages API, for tests of agents with a local model server."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 @dataclass
 class Reply:
-    """A response: JSON, events of a stream (dicts, or text as it is), or any body. An endless one never completes."""
+    """A response. Its body is bytes, JSON, or a list of events for a stream. An endless response never completes."""
 
     body: Any = b""
     status: int = 200
@@ -36,7 +36,7 @@ TOOL = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
 
 
 def build_stream(*blocks: tuple[dict[str, Any], list[dict[str, Any]]], stop: str = "end_turn") -> Reply:
-    """A response as a stream of blocks, each with its deltas."""
+    """Return a response that streams blocks. Each block comes with its deltas."""
     events: list[Any] = [{"type": "message_start", "message": MESSAGE}]
     for index, (block, deltas) in enumerate(blocks):
         events.append({"type": "content_block_start", "index": index, "content_block": block})
@@ -47,12 +47,12 @@ def build_stream(*blocks: tuple[dict[str, Any], list[dict[str, Any]]], stop: str
 
 
 def build_text(*parts: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A block of text, with its deltas."""
+    """Return a block of text, with its deltas."""
     return {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in parts]
 
 
 class ModelServer:
-    """Gives its replies in turn. `requests` are the received bodies, `open` the number of those without a response."""
+    """Sends its replies in turn. `requests` has the received bodies, `open` is the number of unanswered requests."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)

@@ -1,4 +1,4 @@
-"""The kit of tests of observing: observed sources, and the resources for their clients."""
+"""Plans of modules with the resources and notifications that let clients observe them (`observe` in the settings)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge._integrations.amplifier.source import AmplifierSource
 from mcp_bridge.testing import connect
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 from tests.kits.constants import TIMEOUT
 
 LEGACY, STATELESS = "legacy", "2026-07-28"
@@ -27,7 +27,7 @@ STATUS = "amplifier://mine/status"
 CONTRIBUTIONS = "amplifier://mine/contributions"
 
 
-class Observed(Served):
+class ObservedPlan(ServedPlan):
     """A source with modules in files and options, next to other sources, in a bridge with hidden `secrets`."""
 
     def __init__(
@@ -53,26 +53,26 @@ class Observed(Served):
         self.bridge.hide_secrets(secrets)
 
     @contextlib.asynccontextmanager
-    async def clients(self, mode: str, count: int = 2) -> AsyncIterator[list[Client]]:
-        """Several clients of one bridge, for as long as the block."""
+    async def connect_clients(self, mode: str, count: int = 2) -> AsyncIterator[list[Client]]:
+        """Connect several clients to the bridge during the block."""
         with anyio.fail_after(TIMEOUT):
-            async with self.running(), contextlib.AsyncExitStack() as stack:
+            async with self.run_bridge(), contextlib.AsyncExitStack() as stack:
                 registry = self.bridge.registry
                 yield [await stack.enter_async_context(connect(registry, mode=mode)) for _ in range(count)]
 
 
-async def read(client: Client, uri: str, **options: Any) -> Any:
+async def read_json(client: Client, uri: str, **options: Any) -> Any:
     """Read a URI as a client and return the JSON."""
     content = (await client.read_resource(uri, **options)).contents[0]
     assert content.mime_type == "application/json"
     return json.loads(content.text)
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the values in a file of JSON lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def named(mode: str, name: str) -> dict[str, Any]:
+def name_session(mode: str, name: str) -> dict[str, Any]:
     """Return the name of a client's session, unless its connection identifies it."""
     return {} if mode == LEGACY else {"meta": {"mcp-bridge/session": name}}

@@ -1,4 +1,4 @@
-"""The contract suite for the model of a client in each situation."""
+"""The contract suite of providers for provider-sampling, whose model is that of the client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEASURE = {"type": "tool_use", "id": "call_9", "name": "measure", "input": {"uni
 
 
 class SamplingProviderTests(ProviderBehaviorTests):
-    """The suite for the model of a client."""
+    """The suite with a simulated client, which samples as each situation of the suite requires."""
 
     @asynccontextmanager
     async def open_situation(self, name: str) -> AsyncIterator[Any]:

@@ -1,4 +1,4 @@
-"""A waiting tool with a record of its beginning and end."""
+"""A tool that waits a minute and records its beginning and end, for tests that cancel it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts with an approval policy, the options of users, and the records of the audit log."""
+"""For tests of approvals: a bridge with an approval policy, the options that users choose from, and the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 ONCE, SESSION = "Allow once", "Allow for this session (same arguments)"
 ALWAYS, DENY = "Allow always (same arguments)", "Deny"
 OPTIONS = (ONCE, SESSION, ALWAYS, DENY)
-NAMED = "mcp-bridge/session"
+SESSION_KEY = "mcp-bridge/session"
 """The key in `_meta` with the name of the session."""
 
 
@@ -35,7 +35,7 @@ class RecordingStore(MemoryStore):
 
 
 def build_host(store: Any = None, *, audit: Path | None = None, hooks: bool = True, **policy: Any) -> Any:
-    """Build a host with a hook that asks about every call. A store remembers the decisions."""
+    """Build a server with an approval policy and a hook that asks about every call. `store` keeps the decisions."""
     from tests.kits.hooks.hooks_kit import HookedServer, ask
 
     host = HookedServer()
@@ -61,7 +61,7 @@ def list_options(question: Any) -> list[str]:
 
 
 @contextmanager
-def short_folder() -> Iterator[Path]:
+def make_short_folder() -> Iterator[Path]:
     """Yield a folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="ap", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -25,15 +25,15 @@ TOOLS = Path(__file__).with_name("audited_tools.py")
 
 
 def write_settings(folder: Path, *policies: str, name: str = "bridge.yaml", **audit: Any) -> Path:
-    """Settings with the audit trail `trail.sqlite3`. `policies` are further ones, in YAML."""
+    """Write settings with the audit trail `trail.sqlite3`, and with further policies in YAML."""
     lines = [f"- audit: {json.dumps({'path': 'trail.sqlite3', **audit})}", *(f"- {policy}" for policy in policies)]
     path = folder / name
     path.write_text(f"sources: [{{type: python, path: {TOOLS}}}]\npolicy:\n" + "\n".join(lines), encoding="utf-8")
     return path
 
 
-def build(folder: Path, *policies: str, **audit: Any) -> Bridge:
-    """The bridge of such settings."""
+def build_audited_bridge(folder: Path, *policies: str, **audit: Any) -> Bridge:
+    """Build a bridge with an audit trail and further policies."""
     return build_from_settings(load(write_settings(folder, *policies, **audit), {}))
 
 
@@ -52,7 +52,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def wait_for_record(path: Path, **members: Any) -> dict[str, Any]:
-    """The first record with these members, once there is one."""
+    """Wait for the first record with these members, and return it."""
     while True:
         # The file may not have tables yet.
         with contextlib.suppress(sqlite3.OperationalError):
@@ -87,14 +87,14 @@ class AuditedServer:
             self.process.stdin.flush()
 
     def read_responses(self) -> Iterator[dict[str, Any]]:
-        """The responses, as they arrive, until the server ends."""
+        """Yield the responses until the server ends."""
         for line in self.process.stdout:
             # The last line of a killed server may be incomplete.
             with contextlib.suppress(ValueError):
                 yield json.loads(line)
 
     def call(self, number: str, tool: str = "add", **arguments: Any) -> dict[str, Any]:
-        """The result of one call."""
+        """Call a tool and return the result."""
         self.send_calls([number], tool, **arguments)
         return next(response for response in self.read_responses() if response.get("id") == number)["result"]
 
@@ -108,7 +108,7 @@ class AuditedServer:
         return next(record["pid"] for record in reversed(read_records(trail)) if "pid" in record)
 
     def end(self) -> str:
-        """End the server like its client, and return its log."""
+        """Close the input of the server, as its client would at the end, and return its log."""
         self.process.stdin.close()
         self.process.wait(60)
         self.process.stdout.close()
@@ -120,7 +120,7 @@ class AuditedServer:
 
 
 @contextlib.contextmanager
-def audited_server(settings: Path) -> Iterator[AuditedServer]:
+def run_server(settings: Path) -> Iterator[AuditedServer]:
     """Yield a server process, and end it after the block."""
     server = AuditedServer(settings)
     try:

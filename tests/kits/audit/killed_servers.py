@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from mcp_bridge._policies.audit_trail.reader import open_trail
-from tests.kits.audit.audit_kit import AuditedServer, audited_server, read_records, write_settings
+from tests.kits.audit.audit_kit import AuditedServer, read_records, run_server, write_settings
 
 MOST_CALLS = 5000
 """Calls that are sent to each server. It is killed before it has responded to all of them."""
@@ -33,7 +33,7 @@ def kill_servers(
     settings, acknowledged = write_settings(folder, synchronous=synchronous), set()
     trail = folder / "trail.sqlite3"
     for number in range(rounds):
-        with audited_server(settings) as server:
+        with run_server(settings) as server:
             acknowledged |= _kill_under_load(server, trail, number, chance.randint(1, most))
     with open_trail(trail) as reader:
         report = reader.verify()

@@ -67,15 +67,15 @@ def _run(
     return CommandResult(result.returncode, result.stdout, result.stderr)
 
 
-def requests(*messages: tuple[str, dict[str, Any]]) -> str:
-    """Return the lines of a client with these requests."""
+def format_requests(*messages: tuple[str, dict[str, Any]]) -> str:
+    """Return these requests as lines of JSON, with their positions as ids."""
     return "".join(
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": ENVELOPE}}) + "\n"
         for number, (method, params) in enumerate(messages)
     )
 
 
-def calls(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+def make_call(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
     """Return the method and the parameters of a call."""
     return "tools/call", {"name": name, "arguments": arguments}
 
@@ -83,24 +83,24 @@ def calls(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 LIST: tuple[str, dict[str, Any]] = ("tools/list", {})
 
 
-def serve(
+def serve_requests(
     file: Path,
     *messages: tuple[str, dict[str, Any]],
     options: tuple[str, ...] = (),
     env: Mapping[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], CommandResult]:
     """Send these requests to a server of a file. Return their results in order, and the result of the command."""
-    result = run("serve", file, *options, cwd=file.parent, stdin=requests(*messages), env=env)
+    result = run("serve", file, *options, cwd=file.parent, stdin=format_requests(*messages), env=env)
     responses = {message["id"]: message for message in map(json.loads, result.out.splitlines())}
     return [responses.get(number, {}).get("result", responses.get(number)) for number in range(len(messages))], result
 
 
-def names(result: dict[str, Any]) -> list[str]:
+def list_names(result: dict[str, Any]) -> list[str]:
     """Return the names in a result of tools/list."""
     return [tool["name"] for tool in result["tools"]]
 
 
-def text(result: dict[str, Any]) -> str:
+def get_text(result: dict[str, Any]) -> str:
     """Return the text in a result of tools/call."""
     return str(result["content"][0]["text"])
 
@@ -134,7 +134,7 @@ class RunningCommand:
     def send(self, *messages: tuple[str, dict[str, Any]]) -> None:
         """Send requests and keep the input open."""
         assert self.process.stdin is not None
-        self.process.stdin.write(requests(*messages))
+        self.process.stdin.write(format_requests(*messages))
         self.process.stdin.flush()
 
     def interrupt(self) -> None:

@@ -14,9 +14,9 @@ ANYTHING = {"type": "object"}
 
 @tool(tags=["kind", "first"])
 def echo(text: str = "", number: float = 0, flag: bool = False, items: list[Any] = [], thing: Any = None) -> Any:  # noqa: B006
-    """What it was given.
+    """Return the arguments.
 
-    Only the first line of this is for tables.
+    Tables show only the first line of this description.
     """
     return {"text": text, "number": number, "flag": flag, "items": items, "thing": thing}
 

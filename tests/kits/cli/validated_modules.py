@@ -116,15 +116,15 @@ from mcp_bridge._integrations.amplifier.contexts.simple import mount
 """
 BODIES = {"tool": TOOL, "hook": HOOK, "provider": PROVIDER, "orchestrator": ORCHESTRATOR, "context": CONTEXT}
 CONFIGS = {"provider": '{"key": "a key"}'}
-"""What a module needs to be mounted."""
+"""The configuration without which a module is not mounted, by type."""
 
 
-def source(module_type: str) -> str:
+def write_module(module_type: str) -> str:
     """Return the code of the valid module of a type."""
     return HEAD.replace("KIND", module_type) + BODIES[module_type]
 
 
-def project(folder: Path, code: str, files: Mapping[str, str] | None = None) -> Path:
+def write_project(folder: Path, code: str, files: Mapping[str, str] | None = None) -> Path:
     """Create a project with a package of this code, its pyproject.toml and other files; `""` omits one."""
     contents = {"sample/__init__.py": code, "pyproject.toml": PYPROJECT, **(files or {})}
     for name, text in contents.items():

@@ -1,4 +1,4 @@
-"""A user's machine in a folder: a home, a project, a PATH, and the command."""
+"""A user's machine in a folder, for tests of `install` and the other commands that edit the files of MCP clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FILES = {
     "cline": ("user", "~/.cline/data/settings/cline_mcp_settings.json"),
     "continue": ("user", "~/.continue/config.yaml"),
 }
-"""Where Linux has the file of each golden pair, and its scope."""
+"""The scope and the path, on Linux, of the file in each case. A case is a folder in `golden`: a client and a scope."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class ClientHome:
         return self.home / "bin"
 
     @property
-    def surroundings(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {"HOME": str(self.home), "PATH": f"{self.bin}:/usr/bin:/bin", **self.environ}
 
     def run(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ class ClientHome:
         if args[0] == "install" and "--check" not in args:
             args.insert(1, "--no-check")
         with (
-            mock.patch.dict(os.environ, self.surroundings, clear=True),
+            mock.patch.dict(os.environ, self.environment, clear=True),
             contextlib.chdir(self.project),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
@@ -100,39 +100,39 @@ class ClientHome:
                     _commands()(args)
             except SystemExit as end:
                 code = int(end.code or 0)
-        return checked(subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue()), check)
+        return require_exit_code(subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue()), check)
 
-    def start(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def run_in_new_process(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run the command in a separate process."""
         variables = {key: value for key, value in os.environ.items() if "COV" in key}
         process = subprocess.run(
             [sys.executable, "-m", "mcp_bridge", *map(str, words)],
             cwd=self.project,
-            env={**self.surroundings, **variables},
+            env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=100,
         )
         assert "Traceback" not in process.stderr, process.stderr
-        return checked(process, check)
+        return require_exit_code(process, check)
 
     def json(self, *words: str | Path, check: int | None = 0) -> Any:
         return json.loads(self.run(*words, "--json", check=check).stdout)
 
     def path(self, case: str) -> Path:
-        """The file of a golden pair."""
+        """Return the path of the client's file in a case."""
         where = FILES[case][1]
         return self.home / where[2:] if where.startswith("~/") else self.project / where
 
-    def place(self, case: str, content: bytes) -> Path:
+    def write_file(self, case: str, content: bytes) -> Path:
         path = self.path(case)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         return path
 
-    def program(self, name: str, body: str) -> Path:
-        """A program of this name on the PATH, in Python."""
+    def write_program(self, name: str, body: str) -> Path:
+        """Write a program in Python to a folder on the PATH."""
         self.bin.mkdir(exist_ok=True)
         path = self.bin / name
         path.write_text(f"#!{sys.executable}\n{body}", encoding="utf-8")
@@ -151,7 +151,7 @@ def _commands() -> Callable[[list[str]], Any]:
     return typer.main.get_command(app)
 
 
-def checked(process: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
+def require_exit_code(process: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
     assert code is None or process.returncode == code, process.stdout + process.stderr
     return process
 
@@ -166,14 +166,14 @@ def make_home(folder: Path, **environ: str) -> ClientHome:
     return home
 
 
-def client_of(case: str) -> tuple[str, str]:
-    """The client and the scope of a golden pair."""
+def split_case(case: str) -> tuple[str, str]:
+    """Return the client and the scope of a case."""
     scope = FILES[case][0]
     return case.removesuffix(f"-{scope}"), scope
 
 
-def golden(case: str, which: str, who: ClientHome) -> bytes:
-    """A golden file, with this machine's paths in it."""
+def read_golden_file(case: str, which: str, who: ClientHome) -> bytes:
+    """Return the file of a client `before` or `after` the installation, with this machine's paths in it."""
     (path,) = (GOLDEN / case).glob(f"{which}.*")
     text = path.read_bytes().decode()
     for name, value in (("COMMAND", COMMAND), ("SETTINGS", who.settings), ("FOLDER", who.project)):

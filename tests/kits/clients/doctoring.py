@@ -1,4 +1,4 @@
-"""A user's machine for `doctor`: a home, a project, and the files of clients."""
+"""A user's machine in a folder, for tests of `doctor`: a home, a project, servers, and the files of clients."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True)
-class Done:
+class DoctorResult:
     """A finished `doctor`."""
 
     code: int
@@ -86,18 +86,18 @@ class Done:
         return server
 
     @property
-    def failed(self) -> dict[str, str]:
+    def failures(self) -> dict[str, str]:
         """The details of the failed checks of the only server, by check."""
         return {check["check"]: check["detail"] for check in self.server["checks"] if not check["ok"]}
 
     @property
-    def cures(self) -> dict[str, str]:
+    def advice(self) -> dict[str, str]:
         """All advice about the one server, by check."""
         return {check["check"]: check["advice"] for check in self.server["checks"] if check["advice"]}
 
 
 @dataclass(frozen=True)
-class ClientHome:
+class DoctorHome:
     """A user's home and project."""
 
     home: Path
@@ -108,7 +108,7 @@ class ClientHome:
         """The user's tool file."""
         return self.project / "tools.py"
 
-    def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
+    def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> DoctorResult:
         """Run the command in the project."""
         variables = {
             name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))
@@ -122,15 +122,18 @@ class ClientHome:
             encoding="utf-8",
             timeout=INSTALL_TIMEOUT,
         )
-        return Done(process.returncode, process.stdout, process.stderr)
+        return DoctorResult(process.returncode, process.stdout, process.stderr)
 
-    def doctor(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Done:
-        """`mcp-bridge doctor`, as JSON."""
+    def doctor(self, *words: str | Path, env: Mapping[str, str] | None = None) -> DoctorResult:
+        """Run `mcp-bridge doctor` with JSON output."""
         timeout = () if "--timeout" in words else ("--timeout", str(INSTALL_TIMEOUT))
         return self.run("doctor", *words, *timeout, "--json", env=env)
 
-    def has(self, *argv: str | Path, name: str = "shelf", **more: Any) -> None:
-        """An entry in Gemini CLI's file of the user, in place of any other: it waits for ten minutes."""
+    def write_entry(self, *argv: str | Path, name: str = "shelf", **more: Any) -> None:
+        """Write Gemini CLI's file of the user with this server as its only entry.
+
+        Gemini CLI is the client of these tests because it waits ten minutes for a server.
+        """
         command, *args = map(str, argv)
         entry = {"command": command, "args": args, **more}
         self.gemini.parent.mkdir(exist_ok=True)
@@ -138,35 +141,35 @@ class ClientHome:
 
     @property
     def gemini(self) -> Path:
-        """Gemini CLI's file of the user."""
+        """The user's settings of Gemini CLI."""
         return self.home / ".gemini" / "settings.json"
 
     @property
     def claude(self) -> Path:
-        """Claude Code's file of the user."""
+        """The user's settings of Claude Code."""
         return self.home / ".claude.json"
 
-    def light(self) -> list[str | Path]:
+    def write_light_server(self) -> list[str | Path]:
         """Return the command of a fast server with the same tools. It is not a bridge, so `doctor` checks its names."""
         path = self.project / "light.py"
         path.write_text(LIGHT, encoding="utf-8")
         return [sys.executable, "-S", path]
 
-    def serve(self, path: str | Path | None = None) -> list[str | Path]:
+    def make_serve_command(self, path: str | Path | None = None) -> list[str | Path]:
         """Return the command of a server for a file, by default the user's tools."""
         return [sys.executable, "-m", "mcp_bridge", "serve", path or self.tools]
 
 
-def make_home(folder: Path) -> ClientHome:
+def make_home(folder: Path) -> DoctorHome:
     """Create a user with a home, a project and tools."""
-    home = ClientHome(home=folder / "home", project=folder / "my project")
+    home = DoctorHome(home=folder / "home", project=folder / "my project")
     home.home.mkdir()
     home.project.mkdir()
     home.tools.write_text(TOOLS, encoding="utf-8")
     return home
 
 
-def script(home: ClientHome, text: str) -> Path:
+def write_script(home: DoctorHome, text: str) -> Path:
     """Write an executable shell script of the user."""
     path = home.project / "start.sh"
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")

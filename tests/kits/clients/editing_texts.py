@@ -1,4 +1,7 @@
-"""Texts as people's files have them: comments, odd white space, every line end; for tests of editing."""
+"""Strategies for settings files of MCP clients as users write them, with comments, odd white space and all line ends.
+
+The tests of editing insert and remove entries in these texts, and check that everything else stays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ BREAKS = st.sampled_from(["\n", "\r\n"])
 
 @st.composite
 def json_texts(draw: DrawFn, *, comments: bool, in_list: bool = False) -> str:
-    """An object with, perhaps, servers in an object or a list, perhaps those of a project; also nothing at all."""
+    """JSON with or without servers: in an object or a list, of the user or of a project; or an empty text."""
     before, after = draw(_gaps(comments)), draw(_gaps(comments))
     shape = draw(st.sampled_from(["nothing", "none", "some", "some", "some", "project", "empty", "empty"]))
     if shape == "nothing":
@@ -41,7 +44,7 @@ def json_texts(draw: DrawFn, *, comments: bool, in_list: bool = False) -> str:
 
 @st.composite
 def _json_objects(draw: DrawFn, comments: bool, members: list[str], signs: str = "{}") -> str:
-    """These members in some layout."""
+    """Return an object or a list of these members, in some layout."""
     style = draw(st.sampled_from(["wide", "wide", "one line", "dense", "odd"]))
     trailing = "," if comments and members and draw(st.booleans()) else ""
     if style == "odd" or not members:
@@ -78,7 +81,7 @@ def _json_members(comments: bool) -> st.SearchStrategy[list[str]]:
     colons = st.sampled_from([":", ": ", " :\t", "\n:\n"] + ([" /* : */: // \n"] if comments else []))
     pairs = st.tuples(NAMES.map(json.dumps), colons, st.sampled_from(values))
     return st.lists(pairs, max_size=3, unique_by=lambda pair: pair[0]).map(
-        lambda found: ["".join(pair) for pair in found]
+        lambda members: ["".join(member) for member in members]
     )
 
 
@@ -98,7 +101,7 @@ def _gaps(comments: bool) -> st.SearchStrategy[str]:
 
 @st.composite
 def yaml_texts(draw: DrawFn, *, container: str, in_list: bool) -> str:
-    """Mappings in block style with comments between their lines, and a container at some place in them."""
+    """YAML mappings in block style, with comments between their lines, and sometimes with a container of servers."""
     newline, step = draw(BREAKS), draw(st.sampled_from([2, 4]))
     lines = list(draw(_notes(0)))
     names = draw(st.lists(st.sampled_from(["a", "zed", "other", "deep", container]), max_size=4, unique=True))
@@ -170,7 +173,7 @@ def _notes(indent: int) -> st.SearchStrategy[list[str]]:
 
 @st.composite
 def toml_texts(draw: DrawFn) -> str:
-    """Tables of servers among others, with comments and strings that look like tables."""
+    """TOML with tables of servers and others, with comments and strings that look like tables."""
     newline = draw(BREAKS)
     head = draw(st.lists(st.sampled_from(["# note", "", "a = 1", 's = """', "b.c = 'x' # y"]), unique=True, max_size=4))
     lines = [line if line != 's = """' else f's = """{newline}[mcp_servers.ours]{newline}"""' for line in head]

@@ -18,7 +18,7 @@ from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME, ApprovalD
 from mcp_bridge._settings import load
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.testing import connect
-from tests.kits.approvals.approvals_kit import ALWAYS, DENY, NAMED, ONCE, SESSION, build_host, read_records
+from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, SESSION, SESSION_KEY, build_host, read_records
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser, ask, open_client
 from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
@@ -33,7 +33,7 @@ async def test_a_line_records_the_decision_its_decider_and_its_caller(mode: str,
     host, user = build_host(MemoryStore(), audit=audit), ScriptedUser(SESSION, ALWAYS, ONCE)
     async with open_client(host, mode, user) as client:
         for n in (1, 1, 2, 3):
-            await client.call_tool("add", {"n": n}, meta={NAMED: "mine"})
+            await client.call_tool("add", {"n": n}, meta={SESSION_KEY: "mine"})
     records = read_records(audit)
     assert [(record["decision"], record["how"]) for record in records] == [
         ("session", "elicitation"),
@@ -193,7 +193,7 @@ async def test_names_from_modules_and_clients_cannot_forge_a_line(
     async with open_client(host, mode, ScriptedUser(FORGED, "Allow")) as client:
         (name,) = {tool.name for tool in (await client.list_tools()).tools} - {"add", "say"}
         for _ in range(2):
-            await client.call_tool(name, {"text": "my password"}, meta={NAMED: FORGED})
+            await client.call_tool(name, {"text": "my password"}, meta={SESSION_KEY: FORGED})
     records = read_records(audit)
     assert [(record["tool"], record["decision"]) for record in records] == [(FORGED, "deny"), (FORGED, "once")]
     assert len(audit.read_bytes().splitlines()) == 2

@@ -26,7 +26,7 @@ from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime import unix_sockets
 from tests.client.server_process import ClientProfile, Way
-from tests.kits.approvals.approvals_kit import ALWAYS, NAMED, SESSION, read_records
+from tests.kits.approvals.approvals_kit import ALWAYS, SESSION, SESSION_KEY, read_records
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.survival.survival_kit import run_server
@@ -281,7 +281,9 @@ def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Pa
     assert b"secret" not in (tmp_path / "kept.sqlite3").read_bytes()
 
 
-@pytest.mark.parametrize(("choice", "session"), [(ALWAYS, {}), (SESSION, {NAMED: "mine"})], ids=["always", "session"])
+@pytest.mark.parametrize(
+    ("choice", "session"), [(ALWAYS, {}), (SESSION, {SESSION_KEY: "mine"})], ids=["always", "session"]
+)
 def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third(
     choice: str, session: dict[str, str], tmp_path: Path
 ) -> None:
@@ -296,7 +298,7 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
         result = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
         assert (result["resultType"], code_of(result)) == ("complete", None)
-        for text, meta in (("b", session), ("a", {NAMED: "other"})):
+        for text, meta in (("b", session), ("a", {SESSION_KEY: "other"})):
             params["arguments"] = {"text": text}
             result = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
             result_type = "complete" if choice == ALWAYS and text == "a" else "input_required"

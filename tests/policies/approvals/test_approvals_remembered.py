@@ -20,10 +20,10 @@ from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.kits.approvals.approvals_kit import (
     ALWAYS,
     DENY,
-    NAMED,
     ONCE,
     OPTIONS,
     SESSION,
+    SESSION_KEY,
     RecordingStore,
     build_host,
     list_options,
@@ -32,7 +32,7 @@ from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import examples
 from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client
 
-A, B = {NAMED: "a"}, {NAMED: "b"}
+A, B = {SESSION_KEY: "a"}, {SESSION_KEY: "b"}
 
 
 class Clock:

@@ -16,7 +16,7 @@ from mcp_bridge._policies.audit_trail.chain import ChainReport
 from mcp_bridge._policies.audit_trail.reader import AuditQuery, open_trail, read_page
 from mcp_bridge._policies.audit_trail.retention import Retention, format_time
 from mcp_bridge._policies.audit_trail.writer import AuditWriter
-from tests.kits.audit.audit_kit import audited_server, read_records, wait_for_record, write_settings
+from tests.kits.audit.audit_kit import read_records, run_server, wait_for_record, write_settings
 from tests.kits.loops import BOTH_LOOPS
 
 DAY = 86400.0
@@ -124,7 +124,7 @@ async def test_writers_of_one_file_make_one_chain(tmp_path: Path) -> None:
 
 def test_servers_that_share_a_file_make_one_chain(tmp_path: Path) -> None:
     settings = write_settings(tmp_path)
-    with audited_server(settings) as first, audited_server(settings) as second:
+    with run_server(settings) as first, run_server(settings) as second:
         for server, name in ((first, "first"), (second, "second")):
             server.send_calls([f"{name}-{number}" for number in range(100)])
         for server in (first, second):

@@ -21,9 +21,9 @@ from mcp_bridge._policies.audit_trail import database
 from mcp_bridge.testing import connect
 from tests.kits.audit.audit_kit import (
     AuditedServer,
-    audited_server,
-    build,
+    build_audited_bridge,
     read_records,
+    run_server,
     wait_for_record,
     write_settings,
 )
@@ -40,7 +40,7 @@ def test_a_killed_server_loses_no_call_that_it_has_responded_to(tmp_path: Path) 
 
 def test_the_start_of_a_call_is_recorded_even_if_the_server_is_killed(tmp_path: Path) -> None:
     trail = tmp_path / "trail.sqlite3"
-    with audited_server(write_settings(tmp_path, starts=True)) as server:
+    with run_server(write_settings(tmp_path, starts=True)) as server:
         server.call("1")
         server.send_calls(["2"], "wait")
         wait_for_record(trail, call="2")
@@ -51,7 +51,7 @@ def test_the_start_of_a_call_is_recorded_even_if_the_server_is_killed(tmp_path: 
 
 
 async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Path) -> None:
-    bridge, trail = build(tmp_path, starts=True), tmp_path / "trail.sqlite3"
+    bridge, trail = build_audited_bridge(tmp_path, starts=True), tmp_path / "trail.sqlite3"
     call = ToolCall(id="1", name="add", arguments={"a": 1, "b": 2})
     async with bridge.run_sources():
         await bridge.wait_until_started()
@@ -81,7 +81,7 @@ def full_disk(server: AuditedServer, trail: Path) -> Iterator[None]:
 @LINUX
 def test_on_a_full_disk_calls_are_denied_until_there_is_space(tmp_path: Path) -> None:
     trail = tmp_path / "trail.sqlite3"
-    with audited_server(write_settings(tmp_path)) as server:
+    with run_server(write_settings(tmp_path)) as server:
         server.call("1")
         with full_disk(server, trail):
             first_response = server.call("2")
@@ -103,7 +103,7 @@ def test_on_a_full_disk_calls_are_denied_until_there_is_space(tmp_path: Path) ->
 @LINUX
 def test_on_a_full_disk_calls_can_be_allowed_and_the_lost_records_are_counted(tmp_path: Path) -> None:
     trail = tmp_path / "trail.sqlite3"
-    with audited_server(write_settings(tmp_path, on_failure="continue")) as server:
+    with run_server(write_settings(tmp_path, on_failure="continue")) as server:
         server.call("1")
         with full_disk(server, trail):
             results = [server.call(number) for number in ("2", "3")]
@@ -116,7 +116,7 @@ def test_on_a_full_disk_calls_can_be_allowed_and_the_lost_records_are_counted(tm
 
 async def test_a_file_that_stays_locked_denies_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY", 0.01)
-    async with connect(build(tmp_path, starts=True)) as client:
+    async with connect(build_audited_bridge(tmp_path, starts=True)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as lock:
             lock.execute("BEGIN IMMEDIATE")
@@ -129,27 +129,27 @@ async def test_a_file_that_stays_locked_denies_the_call(tmp_path: Path, monkeypa
 def test_another_file_at_the_path_is_an_error_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "trail.sqlite3").write_text("something else entirely, and longer than a header" * 10, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"bridge\.yaml:3.* is not an audit trail"):
-        build(tmp_path)
+        build_audited_bridge(tmp_path)
     with closing(sqlite3.connect(tmp_path / "other.sqlite3")) as lock:
         lock.execute("CREATE TABLE records (seq)")
     with pytest.raises(ConfigError, match="is not an audit trail"):
-        build(tmp_path, path="other.sqlite3")
+        build_audited_bridge(tmp_path, path="other.sqlite3")
 
 
 def test_a_folder_that_cannot_be_created_is_an_error_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be created"):
-        build(tmp_path, path="file/trail.sqlite3")
+        build_audited_bridge(tmp_path, path="file/trail.sqlite3")
 
 
 async def test_only_the_owner_can_read_the_trail(tmp_path: Path) -> None:
-    async with connect(build(tmp_path, path="new/folder/trail.sqlite3")) as client:
+    async with connect(build_audited_bridge(tmp_path, path="new/folder/trail.sqlite3")) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
     assert (tmp_path / "new/folder/trail.sqlite3").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_command_that_calls_no_tool_creates_no_trail(tmp_path: Path) -> None:
-    build(tmp_path)
+    build_audited_bridge(tmp_path)
     assert not (tmp_path / "trail.sqlite3").exists()
 
 
@@ -158,7 +158,7 @@ async def test_a_failure_is_logged_once(
 ) -> None:
     monkeypatch.setattr(database, "BUSY", 0.01)
     caplog.set_level(logging.WARNING, "mcp_bridge.audit")
-    async with connect(build(tmp_path)) as client:
+    async with connect(build_audited_bridge(tmp_path)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as lock:
             lock.execute("BEGIN IMMEDIATE")

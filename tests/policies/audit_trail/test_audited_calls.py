@@ -18,7 +18,7 @@ from mcp_bridge._policies.approvals.decisions import hash_json
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
 from mcp_bridge.testing import connect
-from tests.kits.audit.audit_kit import build, read_records, wait_for_record, write_settings
+from tests.kits.audit.audit_kit import build_audited_bridge, read_records, wait_for_record, write_settings
 from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, serve_http
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.policies.policies_kit import build_bridge
@@ -28,7 +28,7 @@ ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), (
 
 @ERAS
 async def test_a_record_contains_the_caller_the_tool_and_the_outcome(tmp_path: Path, mode: str, version: str) -> None:
-    bridge = build(tmp_path)
+    bridge = build_audited_bridge(tmp_path)
     client = types.Implementation(name="inspector", version="1.2")
     async with connect(bridge, mode=mode, client_info=client) as connected:
         await connected.call_tool("add", {"a": 1, "b": 2})
@@ -50,7 +50,7 @@ async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: Htt
     tokens = StaticTokens(None, {"ada": "a-token-for-ada"})
     access = Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
     async with (
-        serve_http(build(tmp_path), access=access) as (base, _),
+        serve_http(build_audited_bridge(tmp_path), access=access) as (base, _),
         road.to(base, token="a-token-for-ada") as client,
     ):
         await client.call_tool("add", {"a": 1, "b": 2})
@@ -60,7 +60,7 @@ async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: Htt
 
 async def test_values_of_arguments_are_recorded_only_as_types_sizes_and_a_hash(tmp_path: Path) -> None:
     arguments = {"user": "margaret", "password": "correct horse", "options": {"groups": [1, 2, 3]}}
-    async with connect(build(tmp_path)) as client:
+    async with connect(build_audited_bridge(tmp_path)) as client:
         await client.call_tool("sign_in", arguments)
     [record] = read_records(tmp_path / "trail.sqlite3")
     assert record["shape"] == {"user": "string[8]", "password": "string[13]", "options": {"groups": "array[3]"}}
@@ -70,7 +70,7 @@ async def test_values_of_arguments_are_recorded_only_as_types_sizes_and_a_hash(t
 
 
 async def test_full_arguments_are_recorded_without_secrets(tmp_path: Path) -> None:
-    async with connect(build(tmp_path, arguments="full")) as client:
+    async with connect(build_audited_bridge(tmp_path, arguments="full")) as client:
         await client.call_tool("sign_in", {"user": "margaret", "password": "correct horse"})
         await client.call_tool("sign_in", {"user": "x" * 70_000, "password": "correct horse"})
     short, long = read_records(tmp_path / "trail.sqlite3")
@@ -80,7 +80,9 @@ async def test_full_arguments_are_recorded_without_secrets(tmp_path: Path) -> No
 
 
 async def test_matches_of_the_policy_redact_are_redacted_in_the_trail(tmp_path: Path) -> None:
-    bridge = build(tmp_path, "redact: {patterns: secrets, custom: {name: 'marg[a-z]+'}}", arguments="full")
+    bridge = build_audited_bridge(
+        tmp_path, "redact: {patterns: secrets, custom: {name: 'marg[a-z]+'}}", arguments="full"
+    )
     async with connect(bridge) as client:
         await client.call_tool("sign_in", {"user": "margaret", "password": "p"})
     [record] = read_records(tmp_path / "trail.sqlite3")
@@ -88,7 +90,7 @@ async def test_matches_of_the_policy_redact_are_redacted_in_the_trail(tmp_path: 
 
 
 async def test_secrets_in_the_keys_of_arguments_are_redacted(tmp_path: Path) -> None:
-    bridge = build(tmp_path)
+    bridge = build_audited_bridge(tmp_path)
     bridge.hide_secrets(["a-secret-of-the-settings"])
     async with connect(bridge) as client:
         await client.call_tool("sign_in", {"user": "u", "password": "p", "options": {"a-secret-of-the-settings": 1}})
@@ -97,7 +99,7 @@ async def test_secrets_in_the_keys_of_arguments_are_redacted(tmp_path: Path) -> 
 
 
 async def test_secrets_of_the_settings_in_names_are_redacted(tmp_path: Path) -> None:
-    bridge = build(tmp_path)
+    bridge = build_audited_bridge(tmp_path)
     bridge.hide_secrets(["a-secret-of-the-settings"])
     async with connect(bridge) as client:
         await client.read_resource("note://a-secret-of-the-settings")
@@ -119,7 +121,7 @@ async def test_a_call_answered_by_the_cache_is_marked(tmp_path: Path) -> None:
 
 
 async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> None:
-    bridge = build(tmp_path, "deny: {tools: sign_in}", "read_only: {tools: add_twice}")
+    bridge = build_audited_bridge(tmp_path, "deny: {tools: sign_in}", "read_only: {tools: add_twice}")
     async with connect(bridge) as client:
         await client.call_tool("refuse")
         await client.call_tool("add", {"a": "one"})
@@ -135,7 +137,7 @@ async def test_errors_denials_and_invalid_calls_have_a_code(tmp_path: Path) -> N
 
 
 async def test_a_record_names_the_policy_that_limited_the_rate(tmp_path: Path) -> None:
-    async with connect(build(tmp_path, "rate_limit: {limit: 1/day}")) as client:
+    async with connect(build_audited_bridge(tmp_path, "rate_limit: {limit: 1/day}")) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         await client.call_tool("add", {"a": 1, "b": 2})
     _, limited_call = read_records(tmp_path / "trail.sqlite3")
@@ -151,7 +153,7 @@ async def test_an_approval_is_recorded_with_its_decider(tmp_path: Path, choice: 
         [field] = params.requested_schema["properties"]
         return types.ElicitResult(action="accept", content={field: choice})
 
-    async with connect(build(tmp_path, "approval: {tools: add}"), elicitation_callback=decide) as client:
+    async with connect(build_audited_bridge(tmp_path, "approval: {tools: add}"), elicitation_callback=decide) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
     record = read_records(tmp_path / "trail.sqlite3")[-1]
     assert record["outcome"] == outcome
@@ -160,7 +162,7 @@ async def test_an_approval_is_recorded_with_its_decider(tmp_path: Path, choice: 
 
 
 async def test_a_nested_call_names_its_parent(tmp_path: Path) -> None:
-    async with connect(build(tmp_path)) as client:
+    async with connect(build_audited_bridge(tmp_path)) as client:
         await client.call_tool("add_twice", {"a": 2})
     first, second, outer = read_records(tmp_path / "trail.sqlite3")
     assert outer["name"] == "add_twice"
@@ -169,7 +171,7 @@ async def test_a_nested_call_names_its_parent(tmp_path: Path) -> None:
 
 
 async def test_resources_and_prompts_are_recorded_too(tmp_path: Path) -> None:
-    async with connect(build(tmp_path)) as client:
+    async with connect(build_audited_bridge(tmp_path)) as client:
         await client.read_resource("note://first")
         await client.get_prompt("greet", {"name": "Ada"})
     resource_call, prompt_call = read_records(tmp_path / "trail.sqlite3")
@@ -178,7 +180,7 @@ async def test_resources_and_prompts_are_recorded_too(tmp_path: Path) -> None:
 
 
 async def test_only_selected_calls_are_recorded(tmp_path: Path) -> None:
-    bridge = build(tmp_path, tools=["add*", "!add_twice"], resources="note://f*")
+    bridge = build_audited_bridge(tmp_path, tools=["add*", "!add_twice"], resources="note://f*")
     async with connect(bridge) as client:
         for name in ("first", "second"):
             await client.read_resource(f"note://{name}")
@@ -193,7 +195,7 @@ async def test_a_cancelled_call_is_recorded(tmp_path: Path) -> None:
     async def report(*_: object) -> None:
         begin.set()
 
-    async with connect(build(tmp_path)) as client, anyio.create_task_group() as tasks:
+    async with connect(build_audited_bridge(tmp_path)) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(_call_and_report, client, report)
         await begin.wait()
         tasks.cancel_scope.cancel()
@@ -216,7 +218,7 @@ async def test_concurrent_calls_share_commits_and_each_waits_for_its_record(tmp_
 
 
 async def test_starts_are_recorded_before_the_call_runs(tmp_path: Path) -> None:
-    async with connect(build(tmp_path, starts=True)) as client:
+    async with connect(build_audited_bridge(tmp_path, starts=True)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
     start, end = read_records(tmp_path / "trail.sqlite3")
     assert (start["outcome"], end["outcome"]) == ("started", "ok")

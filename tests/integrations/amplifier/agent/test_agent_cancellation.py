@@ -20,7 +20,7 @@ from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._runtime.cancellation import CancellableBlock
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 from tests.kits.amplifier.cancel_steps import cancel_at_step
 from tests.kits.amplifier.messages_provider import MODULE
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
@@ -126,7 +126,7 @@ class AskedContext(RunningCall):
         return {"elicitation": {"form": {}}}
 
 
-def serve(folder: Path, url: str, **plan: Any) -> Served:
+def serve(folder: Path, url: str, **plan: Any) -> ServedPlan:
     name, model = name_module(folder, "tools"), name_module(folder, "model")
     context = {"path": str(folder / "{session_id}.jsonl")}
     provider = {"base_url": url, "api_key": "sk-ant-x", "context_window": 5000, "max_tokens": 500, "max_retries": 0}
@@ -136,10 +136,10 @@ def serve(folder: Path, url: str, **plan: Any) -> Served:
         "tools": [{"module": name}],
         **plan,
     }
-    return Served(folder, {name: TOOLS, model: MODULE}, **whole)
+    return ServedPlan(folder, {name: TOOLS, model: MODULE}, **whole)
 
 
-async def call_agent(server: Served, **arguments: Any) -> Any:
+async def call_agent(server: ServedPlan, **arguments: Any) -> Any:
     ctx = AskedContext(request_id="1", protocol_version="2025-11-25")
     return await server.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
@@ -148,7 +148,7 @@ def count_tasks() -> int:
     return len(anyio.get_running_tasks())
 
 
-async def check_nothing_is_left(server: Served, model: ModelServer, tasks: int) -> None:
+async def check_nothing_is_left(server: ServedPlan, model: ModelServer, tasks: int) -> None:
     """Fail if a task, a request, a thread, a tool, a lease or a question of a cancelled call remains."""
     sessions = server.source.sessions
     running = server.coordinator.get("tools")["first"].execute.__globals__["RUNNING"]
@@ -175,7 +175,7 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def find_context(server: Served, handle: str) -> Any:
+def find_context(server: ServedPlan, handle: str) -> Any:
     key = AgentCall(RunningCall(), handle).state_key
     [found] = [
         entry for name, entry in server.source.sessions._sessions.items() if name.endswith(key.rpartition("/")[2])
@@ -192,7 +192,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_nothing_behind(how: s
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
         server = serve(tmp_path, model.url)
-        async with server.running():
+        async with server.run_bridge():
 
             async def run() -> None:
                 results.append(await call_agent(server, task="Go on.", session=handle))
@@ -217,7 +217,7 @@ async def test_a_new_conversation_ends_if_its_first_call_is_cancelled(how: str, 
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
         server = serve(tmp_path, model.url)
-        async with server.running():
+        async with server.run_bridge():
 
             async def run() -> None:
                 results.append(await call_agent(server, task="Begin."))
@@ -238,7 +238,7 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
     results: list[Any] = []
     with serve_model(model=AgentModel([])) as model:
         server = serve(tmp_path, model.url)
-        async with server.client(mode="legacy", elicitation_callback=ScriptedUser("Allow")) as client:
+        async with server.connect(mode="legacy", elicitation_callback=ScriptedUser("Allow")) as client:
 
             async def run() -> None:
                 results.append(await client.call_tool("run_agent", {"task": "Go on.", **result}))
@@ -262,7 +262,7 @@ async def test_cancelling_closes_the_request_to_a_model_that_is_silent(how: str,
     reply.body, reply.is_endless = reply.body[:3], True
     with serve_model(reply, stream("Here I am.")) as model:
         server = serve(tmp_path, model.url)
-        async with server.running(), anyio.create_task_group() as tasks:
+        async with server.run_bridge(), anyio.create_task_group() as tasks:
             block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()
 
             async def run() -> None:
@@ -283,7 +283,7 @@ async def test_a_thread_that_outlasts_its_call_does_not_begin_the_conversation_a
     has_entered, is_released = threading.Event(), threading.Event()
     with serve_model(model=AgentModel([])) as model:
         server = serve(tmp_path, model.url)
-        async with server.running(), anyio.create_task_group() as tasks:
+        async with server.run_bridge(), anyio.create_task_group() as tasks:
             await call_agent(server, task="Begin.")
             before = count_tasks()
             find = server.source.sessions.find

@@ -16,18 +16,18 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.session import ModuleSession
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from tests.integrations.amplifier.agent.test_agent_tool import LOOK, serve
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 
 LIMIT = 20
 
 
-async def run(server: Served, **arguments: Any) -> Any:
+async def run(server: ServedPlan, **arguments: Any) -> Any:
     ctx = RunningCall(session="one")
     call = ToolCall(id="1", name="run_agent", arguments={"task": "Look.", **arguments})
     return await server.bridge.registry.dispatch(call, ctx)
 
 
-async def abandon_conversations(server: Served, count: int) -> None:
+async def abandon_conversations(server: ServedPlan, count: int) -> None:
     """Begin conversations: every third is continued once, and every third cancelled."""
     for number in range(count // 4 * 3):
         if number % 3 == 0:

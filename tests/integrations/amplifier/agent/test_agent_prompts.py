@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, run, serve
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.hooks.hooks_kit import code_of, texts
 
@@ -37,7 +37,7 @@ async def mount(coordinator, config):
 """
 
 
-def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> Served:
+def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> ServedPlan:
     """Serve a plan with an orchestrator without events."""
     names = {name: f"{name}_{folder.name}" for name in ("deaf", "echo", "decides")}
     modules = {
@@ -45,7 +45,7 @@ def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> Served:
         names["echo"]: write_shape("echo", PACKAGES[host]),
         names["decides"]: DECIDES,
     }
-    return Served(
+    return ServedPlan(
         folder,
         modules,
         session={"orchestrator": names["deaf"], "context": "context-simple"},
@@ -64,7 +64,7 @@ async def test_the_model_reads_the_task_as_hooks_leave_it(loop: str, host: str, 
 
 @BOTH_HOSTS
 async def test_an_orchestrator_without_events_gets_the_task_as_hooks_leave_it(host: str, tmp_path: Path) -> None:
-    async with serve_deaf(tmp_path, host, MASKS).client() as client:
+    async with serve_deaf(tmp_path, host, MASKS).connect() as client:
         result = await client.call_tool("run_agent", {"task": TASK})
     assert texts(result)[0] == "I saw: Write to [REDACTED]."
 
@@ -72,7 +72,7 @@ async def test_an_orchestrator_without_events_gets_the_task_as_hooks_leave_it(ho
 @BOTH_HOSTS
 async def test_an_orchestrator_without_events_does_not_get_a_denied_task(host: str, tmp_path: Path) -> None:
     decide = {"prompt:submit": {"action": "deny", "reason": "not today"}}
-    async with serve_deaf(tmp_path, host, decide).client() as client:
+    async with serve_deaf(tmp_path, host, decide).connect() as client:
         result = await client.call_tool("run_agent", {"task": TASK})
     assert code_of(result) == "agent_stopped"
     assert "not today" in texts(result)[0]

@@ -13,7 +13,7 @@ from mcp_bridge._policies.approvals.policy import ApprovalPolicy
 from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.integrations.amplifier.agent.test_agent_tool import FILES, get_history, name_module
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import LOGS, ScriptedUser, code_of, texts
@@ -43,7 +43,7 @@ EVENTS = pytest.mark.parametrize(
 )
 
 
-def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> Served:
+def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> ServedPlan:
     """A plan with an agent and a hook module."""
     files, decides = name_module(folder, "files"), name_module(folder, "decides")
     plan: dict[str, Any] = {
@@ -52,7 +52,7 @@ def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> 
         "tools": [{"module": files}],
         "hooks": [{"module": decides, "config": config}],
     }
-    return Served(folder, {files: FILES, decides: hook}, **plan)
+    return ServedPlan(folder, {files: FILES, decides: hook}, **plan)
 
 
 @EVERY_ERA
@@ -63,7 +63,7 @@ async def test_the_user_decides_about_an_event_of_a_run(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
     server, user = serve(tmp_path, "It says hello.", event=event, result=ASKS), ScriptedUser(choice)
-    async with server.client(mode=mode, elicitation_callback=user) as client:
+    async with server.connect(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert user.prompts == ["May it?"]
     assert result.is_error == (choice == "Deny")
@@ -80,7 +80,7 @@ async def test_the_default_of_the_hook_applies_for_a_client_that_cannot_ask(
 ) -> None:
     async with serve(
         tmp_path, "It says hello.", event=event, result={**ASKS, "approval_default": default}
-    ).client() as client:
+    ).connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error == (default == "deny")
     if default == "deny":
@@ -91,7 +91,7 @@ async def test_the_default_of_the_hook_applies_for_a_client_that_cannot_ask(
 @EVENTS
 async def test_an_injected_text_reaches_the_context(event: str, host: str, tmp_path: Path) -> None:
     server = serve(tmp_path, "It says hello.", event=event, result=INJECTS)
-    async with server.client() as client:
+    async with server.connect() as client:
         await client.call_tool("run_agent", {"task": "Read."})
         messages = get_history(server)
     assert [message["content"] for message in messages if message["role"] == "system"] == ["Be brief."]
@@ -107,7 +107,7 @@ async def test_a_user_message_of_a_hook_reaches_the_log_of_the_client(host: str,
 
     decision = {"user_message": "It costs much.", "user_message_level": "warning", "user_message_source": "budget"}
     server = serve(tmp_path, "It says hello.", event="provider:request", result=decision)
-    async with server.client(mode=mode, logging_callback=log) as client:
+    async with server.connect(mode=mode, logging_callback=log) as client:
         await client.call_tool("run_agent", {"task": "Read."}, meta=LOGS)
     assert messages == [("warning", "It costs much.", "budget")]
 
@@ -119,7 +119,7 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
     audit = tmp_path / "audit"
     server.source.asking.policy = ApprovalPolicy(grants=GrantStore(MemoryStore()), audit=AuditLog(audit))
     user = ScriptedUser("Allow for session")
-    async with server.client(elicitation_callback=user) as client:
+    async with server.connect(elicitation_callback=user) as client:
         # This task makes two requests to the model.
         first = await client.call_tool("run_agent", {"task": "Count."})
         assert len(user.asked) == 1
@@ -136,7 +136,7 @@ async def test_a_decision_for_the_session_applies_to_the_same_task_in_one_conver
 @EVENTS
 async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: Path) -> None:
     server = serve(tmp_path, "It says hello.", event=event, result={"action": "deny", "reason": "not today"})
-    async with server.client() as client:
+    async with server.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
     assert "not today" in texts(result)[0]
@@ -149,7 +149,7 @@ async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: P
 async def test_a_hook_that_fails_stops_the_run(event: str, hangs: bool, host: str, tmp_path: Path) -> None:
     server = serve(tmp_path, "It says hello.", hook=FAILS, event=event, hangs=hangs)
     server.source._hook_timeout = 0.2 if hangs else 30
-    async with server.client() as client:
+    async with server.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert code_of(result) == "agent_stopped"
     assert "'guard' failed" in texts(result)[0]
@@ -192,7 +192,7 @@ async def test_the_user_decides_for_hooks_that_await_an_approval(
     event: str, choice: str, host: str, mode: str, tmp_path: Path
 ) -> None:
     server, user = serve(tmp_path, "It says hello.", hook=WAITS_INSIDE, event=event), ScriptedUser(choice)
-    async with server.client(mode=mode, elicitation_callback=user) as client:
+    async with server.connect(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert len(user.asked) == 1
     assert user.prompts[0].startswith("Let it go on? (risk: high)")
@@ -222,13 +222,13 @@ async def test_a_text_that_comes_with_a_question_reaches_this_request(
     modules = {names["hooks"]: BOTH_DECIDE, names["echo"]: write_shape("echo", PACKAGES[host])}
     if not loop.startswith("loop-"):
         modules[names[loop]] = write_shape(loop, PACKAGES[host])
-    server = Served(
+    server = ServedPlan(
         tmp_path,
         modules,
         session={"orchestrator": loop if loop.startswith("loop-") else names[loop], "context": "context-simple"},
         providers=[{"module": names["echo"]}],
         hooks=[{"module": names["hooks"], "config": {"event": event}}],
     )
-    async with server.client(elicitation_callback=ScriptedUser("Allow")) as client:
+    async with server.connect(elicitation_callback=ScriptedUser("Allow")) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
     assert texts(result)[0].count("it rains") == 1

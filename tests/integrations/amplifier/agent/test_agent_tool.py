@@ -16,7 +16,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import write_files
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, ServedPlan
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
@@ -49,7 +49,7 @@ LOOK = {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path":
 
 def serve(
     folder: Path, *responses: Any, files: dict[str, Any] | None = None, limits: SessionLimits | None = None, **plan: Any
-) -> Served:
+) -> ServedPlan:
     """Serve a plan with an agent and these responses of its model."""
     name = name_module(folder, "files")
     whole: dict[str, Any] = {
@@ -58,7 +58,7 @@ def serve(
         "tools": [{"module": name, "config": files or {}}],
         **plan,
     }
-    return Served(folder, {name: FILES}, limits=limits, **whole)
+    return ServedPlan(folder, {name: FILES}, limits=limits, **whole)
 
 
 def name_module(folder: Path, name: str) -> str:
@@ -66,7 +66,7 @@ def name_module(folder: Path, name: str) -> str:
     return f"{name}_{re.sub(r'[^a-z0-9]+', '_', str(folder).lower())}"
 
 
-def get_history(server: Served) -> list[dict[str, Any]]:
+def get_history(server: ServedPlan) -> list[dict[str, Any]]:
     """The messages of the one conversation there is."""
     [session] = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     messages: list[dict[str, Any]] = session.coordinator.get("context")._messages
@@ -77,7 +77,7 @@ def get_history(server: Served) -> list[dict[str, Any]]:
 @BOTH_HOSTS
 async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host: str, tmp_path: Path) -> None:
     server = serve(tmp_path, LOOK, "It says hello.")
-    async with server.client(mode=mode) as client:
+    async with server.connect(mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         result = await client.call_tool("run_agent", {"task": "What is in a.txt?"})
         messages = get_history(server)
@@ -92,7 +92,7 @@ async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host:
 @EVERY_ERA
 async def test_a_conversation_is_continued_by_its_session(mode: str, tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", "Two.", "Three.")
-    async with server.client(mode=mode) as client:
+    async with server.connect(mode=mode) as client:
         first = (await client.call_tool("run_agent", {"task": "Count."})).structured_content
         second = (
             await client.call_tool("run_agent", {"task": "Go on.", "session": first["session"]})
@@ -104,7 +104,7 @@ async def test_a_conversation_is_continued_by_its_session(mode: str, tmp_path: P
 
 async def test_conversations_are_separate_if_clients_share_a_session(tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", "Two.", limits=SessionLimits(shared=True))
-    async with server.client() as client:
+    async with server.connect() as client:
         results = [await client.call_tool("run_agent", {"task": "Count."}) for _ in range(2)]
     assert [result.structured_content["text"] for result in results] == ["One.", "One."]
 
@@ -116,7 +116,7 @@ async def test_a_conversation_belongs_to_its_first_principal(tmp_path: Path) -> 
         ctx = RunningCall(principal=principal, session=f"principal/{principal}")
         return await server.bridge.registry.dispatch(ToolCall(id="1", name="run_agent", arguments=arguments), ctx)
 
-    async with server.running():
+    async with server.run_bridge():
         handle = (await call("anna", task="Count.")).output["session"]
         stolen = await call("ben", task="Go on.", session=handle)
         assert (stolen.code, stolen.success) == ("session_not_found", False)
@@ -124,7 +124,7 @@ async def test_a_conversation_belongs_to_its_first_principal(tmp_path: Path) -> 
 
 
 async def test_a_conversation_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    async with serve(tmp_path, "One.").client() as client:
+    async with serve(tmp_path, "One.").connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go on.", "session": "guessed"})
     assert code_of(result) == "session_not_found"
     assert "Omit 'session'" in texts(result)[0]
@@ -132,7 +132,7 @@ async def test_a_conversation_that_does_not_exist_is_an_error(tmp_path: Path) ->
 
 async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", LOOK, "Two.", "Three.")
-    async with server.client() as client:
+    async with server.connect() as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
         async with anyio.create_task_group() as tasks:
             for task in ("a", "b"):
@@ -147,7 +147,7 @@ async def test_the_user_of_the_client_approves_calls_of_the_agent(
     mode: str, choice: str, read: bool, tmp_path: Path
 ) -> None:
     server, user = serve(tmp_path, LOOK, "Done.", files={"action": "ask_user"}), ScriptedUser(choice)
-    async with server.client(mode=mode, elicitation_callback=user) as client:
+    async with server.connect(mode=mode, elicitation_callback=user) as client:
         # The hook asks about the agent as well: it governs every call.
         result = await client.call_tool("run_agent", {"task": "Read."})
         messages = get_history(server) if choice == "Allow" else []
@@ -170,7 +170,7 @@ async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path:
     gate = name_module(tmp_path, "gate")
     server = serve(tmp_path, LOOK, "I could not read it.", hooks=[{"module": gate}])
     (tmp_path / f"{gate}.py").write_text("from mcp_bridge.amplifier import HookResult\n" + GATE)
-    async with server.client() as client:
+    async with server.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
         [session] = [
             entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")
@@ -189,7 +189,7 @@ async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path:
 async def test_the_model_reads_the_reason_for_invalid_arguments(tmp_path: Path) -> None:
     wrong = {"calls": [{"name": "read_file", "arguments": {"path": 7}}]}
     server = serve(tmp_path, wrong, "Done.")
-    async with server.client() as client:
+    async with server.connect() as client:
         await client.call_tool("run_agent", {"task": "Read."})
         [reading] = [message["content"] for message in get_history(server) if message["role"] == "tool"]
     assert "Input validation failed for tool 'read_file'" in reading
@@ -203,7 +203,7 @@ async def test_progress_shows_the_tool_and_the_growing_response(mode: str, tmp_p
     async def report(progress: float, total: float | None, message: str | None) -> None:
         messages.append(message)
 
-    async with serve(tmp_path, LOOK, "It says hello.").client(mode=mode) as client:
+    async with serve(tmp_path, LOOK, "It says hello.").connect(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Read."}, progress_callback=report)
     assert messages == ["I look.", "The agent runs the tool 'read_file'.", "It says hello."]
 
@@ -215,20 +215,20 @@ async def test_cancelling_the_call_cancels_the_agent_and_its_tools(mode: str, tm
         "providers": [{"module": "provider-scripted", "config": {"responses": [{"calls": [{"name": "slow"}]}]}}],
         "tools": [{"module": name_module(tmp_path, "slow")}],
     }
-    server = Served(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
-    async with server.client(mode=mode) as client:
+    server = ServedPlan(tmp_path, {name_module(tmp_path, "slow"): SLOW}, **plan)
+    async with server.connect(mode=mode) as client:
         await cancel_slow_run(client, server.coordinator)
 
 
 async def test_the_agent_has_another_name_if_a_tool_has_its_name(tmp_path: Path) -> None:
-    server = Served(
+    server = ServedPlan(
         tmp_path,
         {name_module(tmp_path, "files"): FILES.replace("read_file", "run_agent")},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
         providers=[{"module": "provider-scripted"}],
         tools=[{"module": name_module(tmp_path, "files")}],
     )
-    async with server.client() as client:
+    async with server.connect() as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == {"run_agent", "run_agent_agent"}
 
 
@@ -244,13 +244,13 @@ async def test_an_agent_that_could_not_run_is_not_published(
     changes: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     server = serve(tmp_path, "One.", **changes)
-    async with server.client() as client:
+    async with server.connect() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
     assert any(f"the agent of the plan is not published: {problem}" in line for line in server.problems)
 
 
 async def test_a_plan_with_nothing_but_an_agent_is_served(tmp_path: Path) -> None:
-    async with serve(tmp_path, "One.", tools=[]).client() as client:
+    async with serve(tmp_path, "One.", tools=[]).connect() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["run_agent"]
 
 
@@ -270,7 +270,7 @@ async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path)
 
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
     server = serve(tmp_path, providers=[{"module": "provider-sampling"}])
-    async with server.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
+    async with server.connect(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Read b.txt."})
     assert texts(result)[0] == "It says hello."
     assert [tool.name for tool in requests[0].tools] == ["read_file"]
@@ -279,7 +279,7 @@ async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path)
 
 @EVERY_ERA
 async def test_a_client_without_sampling_gets_the_missing_capability(mode: str, tmp_path: Path) -> None:
-    async with serve(tmp_path, providers=[{"module": "provider-sampling"}]).client(mode=mode) as client:
+    async with serve(tmp_path, providers=[{"module": "provider-sampling"}]).connect(mode=mode) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
     assert "The client does not support sampling" in texts(result)[0]
@@ -303,7 +303,7 @@ async def test_the_client_chooses_a_provider(config: Any, provider: str, text: s
     (tmp_path / f"{name}.py").write_text(SECOND)
     providers = [{"module": "provider-scripted", "config": {"responses": ["One."]}}, {"module": name}]
     session = {"orchestrator": {"module": "loop-basic", "config": config}, "context": "context-simple"}
-    async with serve(tmp_path, providers=providers, session=session).client() as client:
+    async with serve(tmp_path, providers=providers, session=session).connect() as client:
         assert texts(await client.call_tool("run_agent", {"task": "Go.", "provider": provider}))[0] == text
 
 
@@ -321,7 +321,7 @@ async def test_an_orchestrator_that_raises_is_an_error_and_the_agent_stays(tmp_p
     name = name_module(tmp_path, "broken")
     (tmp_path / f"{name}.py").write_text(BROKEN)
     server = serve(tmp_path, "One.", session={"orchestrator": name, "context": "context-simple"})
-    async with server.client() as client:
+    async with server.connect() as client:
         for _ in range(2):
             result = await client.call_tool("run_agent", {"task": "Go."})
             assert (code_of(result), texts(result)) == ("agent_failed", ["The agent failed: RuntimeError: no idea"])
@@ -380,7 +380,7 @@ async def test_half_of_an_emoji_and_a_large_number_do_not_end_a_conversation(tmp
     config = {"path": str(tmp_path / "{session_id}.jsonl")} if context == "context-persistent" else {}
     session = {"orchestrator": "loop-basic", "context": {"module": context, "config": config}}
     server = serve(tmp_path, look, "Done.", "Again.", session=session)
-    async with server.client() as client:
+    async with server.connect() as client:
         first = await client.call_tool("run_agent", {"task": "Look at \ud83d"})
         assert texts(first)[0] == "Done."
         handle = first.structured_content["session"]

@@ -13,13 +13,13 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import SLOW, name_module
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = BOTH_LOOPS
 
 
-def serve(folder: Path, *responses: Any, **limits: Any) -> Served:
+def serve(folder: Path, *responses: Any, **limits: Any) -> ServedPlan:
     """Serve a plan with an agent. Its model counts by default."""
     slow = name_module(folder, "slow")
     plan: dict[str, Any] = {
@@ -27,23 +27,23 @@ def serve(folder: Path, *responses: Any, **limits: Any) -> Served:
         "providers": [{"module": "provider-scripted", "config": {"responses": [*responses, "One.", "Two."]}}],
         "tools": [{"module": slow}],
     }
-    return Served(folder, {slow: SLOW}, limits=SessionLimits(**limits), **plan)
+    return ServedPlan(folder, {slow: SLOW}, limits=SessionLimits(**limits), **plan)
 
 
-async def call(server: Served, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
+async def call(server: ServedPlan, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
     """The result of a call of a principal."""
     ctx = RunningCall(principal=principal, session=f"principal/{principal}")
     return await server.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
 
-async def begin_conversation(server: Served, principal: str = "ann") -> str:
+async def begin_conversation(server: ServedPlan, principal: str = "ann") -> str:
     """The handle of a new conversation of a principal."""
     result = await call(server, principal, task="Count.")
     assert result.success, result
     return str(result.output["session"])
 
 
-async def is_open(server: Served, handle: str, principal: str = "ann") -> bool:
+async def is_open(server: ServedPlan, handle: str, principal: str = "ann") -> bool:
     """Whether a conversation can be continued; this counts as a use."""
     result = await call(server, principal, task="Go on.", session=handle)
     assert result.success or result.code == "session_not_found"
@@ -52,7 +52,7 @@ async def is_open(server: Served, handle: str, principal: str = "ann") -> bool:
 
 async def test_conversations_end_no_session_of_a_client(tmp_path: Path) -> None:
     server = serve(tmp_path, limit=2)
-    async with server.running():
+    async with server.run_bridge():
         await begin_conversation(server)
         [session] = [entry for key, entry in server.source.sessions._sessions.items() if key == "principal/ann"]
         for _ in range(4):
@@ -63,7 +63,7 @@ async def test_conversations_end_no_session_of_a_client(tmp_path: Path) -> None:
 
 async def test_sessions_of_clients_end_no_conversation(tmp_path: Path) -> None:
     server = serve(tmp_path, limit=2)
-    async with server.running():
+    async with server.run_bridge():
         handle = await begin_conversation(server)
         for number in range(4):
             assert not await is_open(server, "unknown", f"client {number}")
@@ -73,7 +73,7 @@ async def test_sessions_of_clients_end_no_conversation(tmp_path: Path) -> None:
 
 async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=8)
-    async with server.running():
+    async with server.run_bridge():
         # This is the share of one client.
         handles = [await begin_conversation(server) for _ in range(6)]
         assert await is_open(server, handles[0])
@@ -85,7 +85,7 @@ async def test_the_conversation_that_was_idle_the_longest_ends_for_a_new_one(tmp
 
 async def test_a_principal_ends_only_its_own_conversations_beyond_its_share(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=4)
-    async with server.running():
+    async with server.run_bridge():
         theirs = await begin_conversation(server, "bob")
         mine = [await begin_conversation(server, "ann") for _ in range(9)]
         assert await is_open(server, theirs, "bob")
@@ -94,7 +94,7 @@ async def test_a_principal_ends_only_its_own_conversations_beyond_its_share(tmp_
 
 async def test_the_principal_with_the_most_conversations_makes_room_for_another(tmp_path: Path) -> None:
     server = serve(tmp_path, conversations=4)
-    async with server.running():
+    async with server.run_bridge():
         theirs = await begin_conversation(server, "bob")
         mine = [await begin_conversation(server, "ann") for _ in range(3)]
         third = await begin_conversation(server, "cyd")
@@ -105,7 +105,7 @@ async def test_the_principal_with_the_most_conversations_makes_room_for_another(
 
 async def test_a_conversation_in_use_does_not_end(tmp_path: Path) -> None:
     server = serve(tmp_path, {"calls": [{"name": "slow"}]}, conversations=1)
-    async with server.running(), anyio.create_task_group() as tasks:
+    async with server.run_bridge(), anyio.create_task_group() as tasks:
         state = server.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
         tasks.start_soon(lambda: call(server, "ann", task="Wait."))
         assert await wait_for(lambda: "began" in state, 30)
@@ -117,7 +117,7 @@ async def test_a_conversation_in_use_does_not_end(tmp_path: Path) -> None:
 
 async def test_an_idle_conversation_ends(tmp_path: Path) -> None:
     server = serve(tmp_path, idle_timeout=0.2)
-    async with server.running():
+    async with server.run_bridge():
         handle = await begin_conversation(server)
         assert await wait_for(lambda: not server.source.sessions.conversations_in_use, 30)
         assert not await is_open(server, handle)
@@ -126,8 +126,8 @@ async def test_an_idle_conversation_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 async def test_conversations_of_a_connection_end_with_it(shared: bool, tmp_path: Path) -> None:
     server = serve(tmp_path, shared=shared)
-    async with server.running():
-        async with server.client(mode="legacy") as client:
+    async with server.run_bridge():
+        async with server.connect(mode="legacy") as client:
             assert not (await client.call_tool("run_agent", {"task": "Count."})).is_error
             assert server.source.sessions.conversations_in_use == 1
         assert await wait_for(lambda: server.source.sessions.conversations_in_use == 0, 30)

@@ -12,7 +12,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import SessionLimits
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser, texts
@@ -101,7 +101,7 @@ ASK_READER = call("delegate", agent="reader", instruction="Read a.txt.")
 READER = {"description": "Reads files.", "providers": script(READ, "It says hello.")}
 
 
-class Plan(Served):
+class Plan(ServedPlan):
     """A plan with subagents; `config` is the configuration of the delegating module."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Plan(Served):
 async def test_an_agent_gives_a_task_to_another_and_reads_its_response(mode: str, host: str, tmp_path: Path) -> None:
     reader = {**READER, "instructions": "You read."}
     plan = Plan(tmp_path, ASK_READER, "The reader says hello.", agents={"reader": reader})
-    async with plan.client(mode=mode) as client:
+    async with plan.connect(mode=mode) as client:
         result = await client.call_tool("run_agent", {"task": "What is in a.txt?"})
         messages, [reading] = plan.get_messages(), plan.get_results()
         [child] = plan.children
@@ -177,7 +177,7 @@ async def test_an_agent_gives_a_task_to_another_and_reads_its_response(mode: str
 async def test_a_resumed_agent_has_its_history(host: str, tmp_path: Path) -> None:
     reader = {"providers": script("One.", "Two.")}
     plan = Plan(tmp_path, "Done.", agents={"reader": reader}, action="continue")
-    async with plan.client() as client:
+    async with plan.connect() as client:
         first = await client.call_tool("delegate", {"agent": "reader", "instruction": "Count."})
         session_id = first.structured_content["session_id"]
         second = await client.call_tool("delegate", {"session_id": session_id, "instruction": "Go on."})
@@ -194,15 +194,15 @@ async def test_a_tool_that_is_not_a_coroutine_function_starts_agents_too(tmp_pat
     )
     modules = {sync: text.replace('"delegate"', '"sync"')}
     plan = Plan(tmp_path, "Done.", agents={"reader": READER}, modules=modules, tools=[sync])
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("sync", {"agent": "reader", "instruction": "Read."})
     assert result.structured_content["response"] == "It says hello."
 
 
 async def test_subagents_end_with_the_session_of_their_parent(tmp_path: Path) -> None:
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="continue")
-    async with plan.running():
-        async with plan.client(mode="legacy") as client:
+    async with plan.run_bridge():
+        async with plan.connect(mode="legacy") as client:
             await client.call_tool("run_agent", {"task": "Read."})
             assert len(plan.children) == 1
         events = plan.get_events()
@@ -219,7 +219,7 @@ async def test_an_agent_cannot_be_resumed_from_another_session(shared: bool, tmp
         call = ToolCall(id="1", name="delegate", arguments={"instruction": "Go on.", **arguments})
         return await plan.bridge.registry.dispatch(call, ctx)
 
-    async with plan.running():
+    async with plan.run_bridge():
         session_id = (await delegate("anna", agent="reader")).output["session_id"]
         stolen = await delegate("ben", session_id=session_id)
         assert "lost: There is no agent session" in stolen.error_text
@@ -228,7 +228,7 @@ async def test_an_agent_cannot_be_resumed_from_another_session(shared: bool, tmp
 
 async def test_an_unknown_agent_is_an_error_that_lists_the_others(tmp_path: Path) -> None:
     plan = Plan(tmp_path, call("delegate", agent="writer", instruction="Go."), "Done.", agents={"reader": READER})
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         [reading] = plan.get_results()
         assert plan.children == []
@@ -238,7 +238,7 @@ async def test_an_unknown_agent_is_an_error_that_lists_the_others(tmp_path: Path
 async def test_agents_start_others_only_to_a_limited_depth(tmp_path: Path) -> None:
     deeper = call("delegate", agent="self", instruction="Go deeper.")
     plan = Plan(tmp_path, deeper, "Done.", agents={})
-    async with plan.client() as client:
+    async with plan.connect() as client:
         assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error
         assert len(plan.children) == 3
         [last] = [message for message in map(plan.get_messages, range(3)) if "Delegation failed" in str(message)]
@@ -252,7 +252,7 @@ async def test_a_run_starts_a_limited_number_of_agents(tmp_path: Path) -> None:
     config = {"max_repeated_calls": 100}
     session = {"orchestrator": {"module": "loop-basic", "config": config}, "context": "context-simple"}
     plan = Plan(tmp_path, *[many] * 7, "Done.", agents={"reader": {"providers": script("Yes.")}}, session=session)
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         results = plan.get_results()
     failures = [text for text in results if "This run has started 20 agents" in text]
@@ -264,7 +264,7 @@ async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path)
     session = {"orchestrator": {"module": "loop-basic", "config": {"max_tokens": 900}}, "context": "context-simple"}
     free = {**long, "orchestrator": {"config": {"max_tokens": 100_000}}}
     plan = Plan(tmp_path, ASK_READER, "Never sent.", agents={"reader": free}, session=session)
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
         [reading] = plan.get_results()
     assert result.is_error
@@ -275,7 +275,7 @@ async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path)
 async def test_the_usage_of_a_run_includes_its_subagents(tmp_path: Path) -> None:
     reader = {"providers": script("y" * 4000)}
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": reader})
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
     assert 2000 > result.structured_content["usage"]["output_tokens"] > 1000
 
@@ -285,7 +285,7 @@ async def test_the_time_of_a_run_includes_its_subagents(tmp_path: Path) -> None:
     session = {"orchestrator": {"module": "loop-basic", "config": {"max_seconds": 0.5}}, "context": "context-simple"}
     reader = {"providers": script(call("slow"), "Never sent."), "orchestrator": {"config": {"max_seconds": 60}}}
     plan = Plan(tmp_path, ASK_READER, agents={"reader": reader}, session=session, modules={slow: SLOW}, tools=[slow])
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
         assert plan.children == []
     assert "0.5 seconds (max_seconds)" in texts(result)[0]
@@ -297,7 +297,7 @@ async def test_cancelling_the_call_cancels_its_subagents(mode: str, tmp_path: Pa
     slow = name_module(tmp_path, "slow")
     reader = {"providers": script(call("slow"))}
     plan = Plan(tmp_path, ASK_READER, agents={"reader": reader}, modules={slow: SLOW}, tools=[slow])
-    async with plan.client(mode=mode) as client:
+    async with plan.connect(mode=mode) as client:
         await cancel_slow_run(client, plan.coordinator)
         assert await wait_for(lambda: plan.children == [], 10)
 
@@ -327,7 +327,7 @@ async def mount(coordinator, config):
     reader = {"providers": script(call("meet"), "Met.")}
     three = {"calls": [ASK_READER["calls"][0]] * 3}
     plan = Plan(tmp_path, three, "Done.", agents={"reader": reader}, modules={meet: meeting}, tools=[meet])
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         assert ["Met." in text for text in plan.get_results()] == [True] * 3
 
@@ -335,7 +335,7 @@ async def mount(coordinator, config):
 @BOTH_HOSTS
 async def test_hooks_deny_calls_of_subagents(host: str, tmp_path: Path) -> None:
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="deny")
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         [reading] = [message["content"] for message in plan.get_messages() if message["role"] == "tool"]
     assert reading == "Error: Tool 'read_file' was denied: not this file"
@@ -351,7 +351,7 @@ async def test_the_user_of_the_client_approves_calls_of_subagents(
         Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER}, action="ask_user"),
         ScriptedUser(choice),
     )
-    async with plan.client(mode=mode, elicitation_callback=user) as client:
+    async with plan.connect(mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
         [reading] = [message["content"] for message in plan.get_messages() if message["role"] == "tool"]
     assert user.prompts == ["May it read?"]
@@ -367,7 +367,7 @@ async def test_progress_names_the_agent(mode: str, tmp_path: Path) -> None:
         messages.append(message)
 
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": READER})
-    async with plan.client(mode=mode) as client:
+    async with plan.connect(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Go."}, progress_callback=report)
     assert messages == [
         "The agent runs the tool 'delegate'.",

@@ -17,7 +17,7 @@ from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import PID, name_module
 from tests.integrations.amplifier.agent.test_delegation import ASK_READER, READER, Plan, call, script
 from tests.kits.amplifier.amplifier_modules import write_files
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, ServedPlan
 from tests.kits.hooks.hooks_kit import code_of, texts
 
 NOTE = """
@@ -40,7 +40,7 @@ UNKNOWN = "unknown key '{}', did you mean '{}'?"
 
 async def run(plan: Plan) -> list[Any]:
     """Run the agent of a plan; return the sessions of its subagents."""
-    async with plan.client() as client:
+    async with plan.connect() as client:
         assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error
         return [(sorted(child.get_tools()), child.coordinator.config, plan.get_messages()) for child in plan.children]
 
@@ -77,7 +77,7 @@ async def test_an_excluded_tool_stays_excluded_further_down_but_its_hooks_stay(t
     agents = {"middle": {"exclude_tools": ["note"], "providers": script(ASK_READER, "Done.")}, "reader": READER}
     first = call("delegate", agent="middle", instruction="Go.")
     plan = Plan(tmp_path, first, "Done.", agents=agents, modules={note: NOTE}, tools=[note])
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         assert [sorted(child.get_tools()) for child in plan.children] == [["delegate", "read_file"]] * 2
         assert "denied: by note" in str(plan.get_messages(1))
@@ -173,7 +173,7 @@ async def test_the_first_preferred_provider_that_is_available_is_used(
         providers=[*script("Done."), models],
         session={**session, "context": "context-simple"},
     )
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("delegate", arguments)
     assert result.structured_content["response"] == text
 
@@ -191,7 +191,7 @@ async def test_an_agent_starts_only_its_allowed_subagents(
     limited = {"middle": middle, "reader": {"providers": script("Yes.")}}
     plan = Plan(tmp_path, first, "Done.", agents=limited, session={
         "orchestrator": "loop-basic", "context": "context-simple"})  # fmt: skip
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         assert ("There is no agent" not in str(plan.get_messages())) is is_started
 
@@ -199,7 +199,7 @@ async def test_an_agent_starts_only_its_allowed_subagents(
 async def test_an_agent_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -> None:
     agents = {"reader": {"session": {"context": "context-lost"}}}
     plan = Plan(tmp_path, ASK_READER, "Done.", agents=agents)
-    async with plan.client() as client:
+    async with plan.connect() as client:
         await client.call_tool("run_agent", {"task": "Go."})
         assert plan.children == []
         assert "The agent 'reader' cannot run: no context is mounted" in plan.get_results()[0]
@@ -269,13 +269,13 @@ async def test_unknown_names_in_the_configuration_of_an_agent_are_reported(
     agent: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     plan = Plan(tmp_path, "Done.", agents={"a": agent})
-    async with plan.client():
+    async with plan.connect():
         assert [line for line in plan.problems if problem in line] == plan.problems != []
 
 
 async def test_agents_of_a_plan_without_an_orchestrator_are_reported(tmp_path: Path) -> None:
     plan = Plan(tmp_path, agents={"a": {}}, session={})
-    async with plan.client() as client:
+    async with plan.connect() as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
         assert "agents: none of them can run, because the session of the plan has no orchestrator" in plan.problems
 
@@ -334,7 +334,7 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
         "counter": {"description": "Counts.", "providers": script("One.", "Two.")},
         "endless": {"providers": script(call("nothing")), "orchestrator": {"config": {"max_iterations": 2}}},
     }
-    server = Served(
+    server = ServedPlan(
         tmp_path,
         {},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
@@ -342,7 +342,7 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
         tools=["tool-task"],
         agents=agents,
     )
-    async with server.client() as client:
+    async with server.connect() as client:
         task = next(tool for tool in (await client.list_tools()).tools if tool.name == "task")
         assert task.description.endswith("The agents:\n- counter: Counts.\n- endless: no description")
         first = await client.call_tool("task", {"agent": "counter", "instruction": "Count."})
@@ -359,7 +359,7 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
 
 
 async def test_the_included_tool_needs_agents(tmp_path: Path) -> None:
-    server = Served(tmp_path, {}, session={"orchestrator": "loop-basic", "context": "context-simple"},
+    server = ServedPlan(tmp_path, {}, session={"orchestrator": "loop-basic", "context": "context-simple"},
                     providers=script("Done."), tools=["tool-task"])  # fmt: skip
-    async with server.client():
+    async with server.connect():
         assert any("the plan has no agents. Add them under `agents`" in line for line in server.problems)

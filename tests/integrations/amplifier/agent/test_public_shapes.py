@@ -14,7 +14,7 @@ from mcp_bridge._integrations.amplifier.contexts.simple import SimpleContext
 from mcp_bridge.amplifier import ToolResult
 from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
 from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
@@ -77,7 +77,7 @@ def serve(
     responses: Any = (),
     decide: Any = None,
     **plan: Any,
-) -> Served:
+) -> ServedPlan:
     """A plan with an agent of such modules, or of the included ones; `decide` has the decisions of hooks by event."""
     shapes = [shape for shape in (loop, context, provider) if shape in ("basic", "streaming", "context", "echo")]
     modules = {name_module(folder, shape): write_shape(shape, PACKAGES[host]) for shape in shapes}
@@ -87,7 +87,7 @@ def serve(
         return name_module(folder, shape) if shape in shapes else shape
 
     config = {"responses": list(responses)} if responses else {}
-    return Served(
+    return ServedPlan(
         folder,
         modules,
         session={"orchestrator": {"module": name(loop), **plan}, "context": {"module": name(context)}},
@@ -96,17 +96,17 @@ def serve(
     )
 
 
-async def run(server: Served, *tasks: str, **options: Any) -> Any:
+async def run(server: ServedPlan, *tasks: str, **options: Any) -> Any:
     """Run tasks in one conversation; return the last result and the history."""
     handle: dict[str, Any] = {}
-    async with server.client(**options) as client:
+    async with server.connect(**options) as client:
         for task in tasks:
             result = await client.call_tool("run_agent", {"task": task, **handle})
             handle = {"session": (result.structured_content or {}).get("session")} if not result.is_error else {}
         return result, await read_history(server)
 
 
-async def read_history(server: Served) -> list[dict[str, Any]]:
+async def read_history(server: ServedPlan) -> list[dict[str, Any]]:
     """The messages of the one conversation there is; none if there is no conversation."""
     sessions = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     return [message for session in sessions for message in await session.coordinator.get("context").get_messages()]
@@ -226,7 +226,7 @@ async def test_progress_names_the_tool(loop: str, mode: str, tmp_path: Path) -> 
 
     script = [{"text": "I look.", "calls": [{"name": "read"}]}, "Done."]
     server = serve(tmp_path, "native", loop=loop, provider="provider-scripted", responses=script)
-    async with server.client(mode=mode) as client:
+    async with server.connect(mode=mode) as client:
         await client.call_tool("run_agent", {"task": "Go."}, progress_callback=report)
     tool = "The agent runs the tool 'read'."
     assert messages == (["I look.", tool, "Done."] if loop == "streaming" else [tool])
@@ -249,7 +249,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
     task = name_module(tmp_path, "task")
     script = [{"calls": [{"name": "task", "arguments": {"agent": "helper", "instruction": "Help."}}]}, "Done."]
     helper = {"description": "Helps.", "providers": [{"module": "provider-scripted", "config": {"responses": ["Me."]}}]}
-    server = Served(
+    server = ServedPlan(
         tmp_path,
         {task: write_shape("task", PACKAGES[host])},
         session={"orchestrator": "loop-basic", "context": "context-simple"},
@@ -257,7 +257,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
         tools=[{"module": task}],
         agents={"helper": helper},
     )
-    async with server.client() as client:
+    async with server.connect() as client:
         description = {tool.name: tool.description for tool in (await client.list_tools()).tools}["task"]
         assert description == "Delegate to: helper (Helps.)"
         has_spawn = server.coordinator.get_capability("session.spawn") is not None

@@ -18,7 +18,7 @@ from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.serving import State
 from tests.client.stdio_client import StdioClient
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
-from tests.kits.amplifier.amplifier_plans import Served
+from tests.kits.amplifier.amplifier_plans import ServedPlan
 from tests.kits.amplifier.slow_tool import SLOW
 from tests.kits.constants import HANDSHAKE
 from tests.kits.loops import BOTH_LOOPS
@@ -54,7 +54,7 @@ def serve(
     loop: Any = None,
     providers: Any = None,
     **state: Any,
-) -> Served:
+) -> ServedPlan:
     """Serve a plan with an agent. A hook asks the user about each task with `Ask` at its beginning."""
     asks, slow = name_module(folder, "asks"), name_module(folder, "slow")
     plan: dict[str, Any] = {
@@ -63,14 +63,14 @@ def serve(
         "hooks": [{"module": asks, "config": {"event": event, "asked": asked or {}}}],
         "tools": [{"module": slow}],
     }
-    server = Served(folder, {asks: ASKS, slow: SLOW}, **plan)
+    server = ServedPlan(folder, {asks: ASKS, slow: SLOW}, **plan)
     registry = ToolRegistry(pipeline=Pipeline(server.source.middleware))
     server.bridge = Bridge(registry, sources=[AttachedSource(source=server.source)], state=State(**state))
     return server
 
 
 @contextlib.asynccontextmanager
-async def talk_to(server: Served, **options: Any) -> AsyncIterator[StdioClient]:
+async def talk_to(server: ServedPlan, **options: Any) -> AsyncIterator[StdioClient]:
     async with serve_client(server.bridge, **options) as client:
         await server.bridge.wait_until_started()
         yield client
@@ -86,7 +86,7 @@ def _call_params(task: str, handle: str) -> dict[str, Any]:
     return {"name": "run_agent", "arguments": {"task": task, "session": handle}}
 
 
-def count_runs(server: Served) -> int:
+def count_runs(server: ServedPlan) -> int:
     """How many calls use a conversation."""
     conversations = [entry for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     return sum(entry.calls for entry in conversations)
@@ -216,7 +216,7 @@ async def test_suspended_runs_end_with_the_server(tmp_path: Path) -> None:
     assert server.source.sessions.in_use == 0
 
 
-async def call_as(server: Served, principal: str, arguments: dict[str, Any], **more: Any) -> Any:
+async def call_as(server: ServedPlan, principal: str, arguments: dict[str, Any], **more: Any) -> Any:
     """Return the result of a call of a principal, or its error."""
     params = {"name": "run_agent", "arguments": arguments, "_meta": ENVELOPE, **more}
     request = IncomingRequest(1, "tools/call", params, NoStream(), principal=principal, client=f"principal/{principal}")
@@ -226,8 +226,8 @@ async def call_as(server: Served, principal: str, arguments: dict[str, Any], **m
 
 
 @contextlib.asynccontextmanager
-async def run_endpoint(server: Served) -> AsyncIterator[None]:
-    async with server.running(), anyio.create_task_group() as tasks:
+async def run_endpoint(server: ServedPlan) -> AsyncIterator[None]:
+    async with server.run_bridge(), anyio.create_task_group() as tasks:
         await tasks.start(server.bridge.endpoint.run)
         yield
         tasks.cancel_scope.cancel()

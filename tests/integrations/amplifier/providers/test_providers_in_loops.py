@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, TOOLS, name_module
-from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, Served
+from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.messages_provider import MODULE
 from tests.kits.amplifier.model_server import THINKING, TOOL, ModelServer, Reply, build_stream, build_text, serve_model
 from tests.kits.amplifier.public_shapes import write_shape
@@ -45,14 +45,14 @@ async def run_agent(
     context = name_module(folder, "context")
     modules |= {context: write_shape("context", PACKAGES[host])}
     config = {"api_key": "sk-sample", "base_url": server.url, "max_retries": 0, **(settings or {})}
-    served = Served(
+    served = ServedPlan(
         folder,
         modules,
         session={"orchestrator": {"module": name, "config": {"kwargs": KWARGS, **budgets}}, "context": context},
         providers=[{"module": provider, "config": config}],
         tools=[{"module": name_module(folder, "tools")}],
     )
-    async with served.client() as client:
+    async with served.connect() as client:
         if served.problems:
             return served.problems
         return await client.call_tool("run_agent", {"task": "Read a.txt."})

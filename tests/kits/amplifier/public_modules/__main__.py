@@ -1,4 +1,4 @@
-"""Lock, fetch, serve and visit."""
+"""Locks and fetches the public modules, serves plans with them, and calls their tools as a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.kits.amplifier.public_modules import __doc__ as purpose
 from tests.kits.amplifier.public_modules.agent_visits import visit_agents
-from tests.kits.amplifier.public_modules.checks import Seen
+from tests.kits.amplifier.public_modules.checks import Report
 from tests.kits.amplifier.public_modules.model_visits import visit_models
 from tests.kits.amplifier.public_modules.plans import Repositories
 from tests.kits.amplifier.public_modules.tool_visits import visit_tools
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--clones", type=Path, help="a folder with clones of the repositories")
     parser.add_argument("--only", choices=["tools", "agents", "models"], help="visit only these")
     args = parser.parse_args()
-    checks = Seen()
+    checks = Report()
     with tempfile.TemporaryDirectory() as folder:
         repositories = Repositories(Path(folder).resolve(), args.clones)
         repositories.lock_all()

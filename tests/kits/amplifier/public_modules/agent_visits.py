@@ -1,4 +1,4 @@
-"""Agents of public loops, contexts and providers, also with those of the bridge, for a client."""
+"""Runs agents made of public loops, contexts and providers, also mixed with the bridge's own, as a client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Seen, get_text, server_parameters
+from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Report, get_server_parameters, get_text
 from tests.kits.amplifier.public_modules.plans import Repositories, build_module, build_modules
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import STATELESS
@@ -34,7 +34,7 @@ SCRIPT = [{"text": "I look.", "calls": [{"name": "read"}]}, "It is done.", "It g
 LOOPS = ("loop-basic", "loop-streaming")
 
 
-def visit_agents(repositories: Repositories, checks: Seen) -> None:
+def visit_agents(repositories: Repositories, checks: Report) -> None:
     """Serve plans with agents and visit them."""
     for loop in LOOPS:
         path = write_agent(repositories, f"agent-{loop}", loop)
@@ -53,7 +53,7 @@ def visit_agents(repositories: Repositories, checks: Seen) -> None:
 
 
 def write_agent(repositories: Repositories, name: str, loop: str) -> Path:
-    """An agent of public modules, with the providers `mock`, `echo` and `scripted`; bash runs in a worker."""
+    """Write a plan of an agent with the providers `mock`, `echo` and `scripted`. Its tool bash runs in a worker."""
     folder = repositories.folder / name
     folder.mkdir()
     (folder / "reader.py").write_text(READ)
@@ -72,7 +72,7 @@ def write_agent(repositories: Repositories, name: str, loop: str) -> Path:
 def build_small_plan(
     repositories: Repositories, loop: str, public_loop: bool, public_context: bool, public_provider: bool
 ) -> dict[str, Any]:
-    """An agent of public and own modules, with the tool `read`."""
+    """Build the plan of an agent with the tool `read`. Each flag chooses a public module or the bridge's own."""
     return {
         "session": {
             "orchestrator": build_module(repositories, loop, public=public_loop, max_iterations=10),
@@ -84,26 +84,26 @@ def build_small_plan(
 
 
 def build_provider(repositories: Repositories, *, public: bool) -> dict[str, Any]:
-    """provider-mock, or the bridge's own for tests."""
+    """Return the plan entry of provider-mock, or of the bridge's scripted provider."""
     if public:
         return build_module(repositories, "provider-mock", responses=["It is done."])
     return build_module(repositories, "provider-scripted", public=False, responses=SCRIPT)
 
 
 def write_reader(repositories: Repositories) -> Path:
-    """The file of the tool `read`."""
+    """Write the module of the tool `read`; return its path."""
     path = repositories.folder / "reader.py"
     path.write_text(READ)
     return path
 
 
 def build_use(tool: str, **arguments: Any) -> str:
-    """A task for the provider `echo`: it calls a tool."""
+    """Return a task that makes the provider `echo` call a tool."""
     return f"Use {tool} {json.dumps(arguments)}"
 
 
 class AgentClient:
-    """The client of a server with an agent."""
+    """Calls the agent of a server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -124,10 +124,10 @@ class AgentClient:
         self.progress.append(message or "")
 
 
-async def visit(path: Path, mode: str, checks: Seen) -> None:
-    """One client of one agent."""
+async def visit(path: Path, mode: str, checks: Report) -> None:
+    """Check one agent in one protocol era."""
     user = CommandUser("echo out; exit 3")
-    server = stdio_client(server_parameters(path, folder="/"))
+    server = stdio_client(get_server_parameters(path, folder="/"))
     async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         checks.check("tools", sorted(names), lambda found: {"run_agent", "read", "bash"} <= set(found))
@@ -141,8 +141,8 @@ async def visit(path: Path, mode: str, checks: Seen) -> None:
             print("skip tool-task: nothing provides session.spawn")
 
 
-async def check_conversation(agent: AgentClient, checks: Seen) -> None:
-    """provider-mock, and then provider-scripted: text, usage, continuation, progress."""
+async def check_conversation(agent: AgentClient, checks: Report) -> None:
+    """Check text, usage, progress and continued conversations with provider-mock, then with provider-scripted."""
     first = await agent.run("Please look.", provider="mock")
     output = first.structured_content or {}
     checks.check("text", output, lambda value: value.get("text") == "It is done.")
@@ -162,7 +162,7 @@ async def check_conversation(agent: AgentClient, checks: Seen) -> None:
     )
 
 
-async def check_tools(agent: AgentClient, path: Path, user: CommandUser, checks: Seen) -> None:
+async def check_tools(agent: AgentClient, path: Path, user: CommandUser, checks: Report) -> None:
     """Check public tools in the run, and the questions of hooks-approval in it."""
     fails = await agent.use("bash", command="echo out; exit 3")
     checks.check("bash, approved in the run, that fails", fails, lambda text: "out" in text and "3" in text)
@@ -181,8 +181,8 @@ async def check_tools(agent: AgentClient, path: Path, user: CommandUser, checks:
     checks.check("invalid arguments", invalid, lambda text: "validation failed" in text)
 
 
-async def check_cancel(agent: AgentClient, checks: Seen) -> None:
-    """The client cancels while bash runs; the program ends, and the conversation goes on."""
+async def check_cancel(agent: AgentClient, checks: Report) -> None:
+    """Check that a cancellation ends the program of bash, and that the conversation can continue."""
     first = await agent.run("Please look.", provider="mock")
     handle = (first.structured_content or {}).get("session")
     task = build_use("bash", command="sleep 77.7")
@@ -205,7 +205,7 @@ async def wait_for_program(command: str, *, running: bool) -> bool:
 
 
 def is_running(command: str) -> bool:
-    """Whether a process has this command line; its arguments are divided by zeros."""
+    """Whether a process has this command line, with NUL between its arguments."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().strip(b"\0") == command.encode():
@@ -215,8 +215,8 @@ def is_running(command: str) -> bool:
     return False
 
 
-async def check_delegation(agent: AgentClient, checks: Seen) -> None:
-    """tool-task starts an agent of the plan by `session.spawn`, and continues it by `session.resume`."""
+async def check_delegation(agent: AgentClient, checks: Report) -> None:
+    """Check that tool-task starts a subagent with `session.spawn`, and resumes it with `session.resume`."""
     first = await agent.run(build_use("task", agent="helper", instruction="Help."), provider="echo")
     handle = (first.structured_content or {}).get("session")
     response = find_response(get_text(first))
@@ -229,15 +229,15 @@ async def check_delegation(agent: AgentClient, checks: Seen) -> None:
 
 
 def find_response(text: str, *, last: bool = False) -> Mapping[str, Any]:
-    """Return the first result of tool-task in a text."""
+    """Return the first or the last result of tool-task in a text."""
     start = (text.rfind if last else text.find)('{"response"')
     response: Mapping[str, Any] = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
     return response
 
 
-async def visit_combination(path: Path, is_mock: bool, checks: Seen) -> None:
-    """Two tasks of one conversation."""
-    server = stdio_client(server_parameters(path, folder="/"))
+async def visit_combination(path: Path, is_mock: bool, checks: Report) -> None:
+    """Check two tasks of one conversation."""
+    server = stdio_client(get_server_parameters(path, folder="/"))
     async with Client(server, mode=STATELESS) as client:
         agent = AgentClient(client)
         first = (await agent.run("Please read it.")).structured_content or {}

@@ -1,4 +1,4 @@
-"""The common part of visits: lines of observations, a server over stdio, and the user of the client."""
+"""Shared by the visits: a report with a line per check, the command of a server, and a simulated user."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.kits.constants import STATELESS
 MODES = ("legacy", STATELESS)
 
 
-class Seen:
-    """The observations, and whether they are as expected."""
+class Report:
+    """Prints a line per check, and counts the failed ones."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -30,7 +30,7 @@ class Seen:
 
 
 class CommandUser:
-    """Accepts questions with the text `allowed`, and declines all others."""
+    """A user who chooses the first option of questions with the text `allowed`, and the last option of all others."""
 
     def __init__(self, allowed: str) -> None:
         self.asked: list[str] = []
@@ -45,12 +45,12 @@ class CommandUser:
         return types.ElicitResult(action="accept", content={key: choice})
 
 
-def server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameters:
-    """The server of a settings file, started in a folder."""
+def get_server_parameters(path: Path, *, folder: Path | str) -> StdioServerParameters:
+    """Return the parameters of a server for a settings file, started in a folder."""
     command = ["-m", "mcp_bridge", "serve", str(path)]
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ), cwd=folder)
 
 
 def get_text(result: types.CallToolResult) -> str:
-    """The texts of a result."""
+    """Return the texts of a result."""
     return " ".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -1,4 +1,4 @@
-"""The public providers for Anthropic and OpenAI under the public loops, against a local server."""
+"""Runs the public loops with the public providers for Anthropic and OpenAI, against a local model server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp.client.stdio import stdio_client
 
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.amplifier.public_modules.agent_visits import LOOPS, AgentClient, build_small_plan
-from tests.kits.amplifier.public_modules.checks import Seen, server_parameters
+from tests.kits.amplifier.public_modules.checks import Report, get_server_parameters
 from tests.kits.amplifier.public_modules.plans import Repositories, build_module
 from tests.kits.constants import STATELESS
 
@@ -31,7 +31,7 @@ OUTPUT_TEXT = {
 }  # fmt: skip
 
 
-def visit_models(repositories: Repositories, checks: Seen) -> None:
+def visit_models(repositories: Repositories, checks: Report) -> None:
     """Run an agent of each public loop with the models of both APIs."""
     replies = {
         "provider-anthropic": [build_stream([THINKING, CALL], "tool_use"), build_stream([TEXT], "end_turn")],
@@ -46,7 +46,7 @@ def visit_models(repositories: Repositories, checks: Seen) -> None:
 
 
 def write_agent(repositories: Repositories, loop: str, provider: str, server: ModelServer) -> Path:
-    """An agent with the model of a server."""
+    """Write a plan of an agent with the model of a server."""
     plan = build_small_plan(repositories, loop, public_loop=True, public_context=True, public_provider=False)
     plan["session"]["orchestrator"]["config"]["extended_thinking"] = True
     url = server.url + ("/v1" if provider == "provider-openai" else "")
@@ -57,9 +57,9 @@ def write_agent(repositories: Repositories, loop: str, provider: str, server: Mo
     return repositories.write_plan(f"{loop}-{provider}", plan)
 
 
-async def visit(path: Path, checks: Seen) -> None:
-    """One task."""
-    async with Client(stdio_client(server_parameters(path, folder="/")), mode=STATELESS) as client:
+async def visit(path: Path, checks: Report) -> None:
+    """Run one task, and check its output."""
+    async with Client(stdio_client(get_server_parameters(path, folder="/")), mode=STATELESS) as client:
         agent = AgentClient(client)
         output = (await agent.run("Read a.txt.")).structured_content or {}
     checks.check("text", output.get("text"), lambda text: text == "It is done.")
@@ -67,8 +67,8 @@ async def visit(path: Path, checks: Seen) -> None:
     checks.check("progress", agent.progress, lambda texts: any("'read'" in text for text in texts))
 
 
-def check_requests(provider: str, requests: Sequence[Any], checks: Seen) -> None:
-    """The second request has the first response, and the result of the tool."""
+def check_requests(provider: str, requests: Sequence[Any], checks: Report) -> None:
+    """Check that the second request contains the first response and the result of the tool."""
     if provider == "provider-openai":
         _, call, result = requests[-1]["input"]
         checks.check("the call", call.get("name"), lambda name: name == "read")
@@ -83,7 +83,7 @@ def check_requests(provider: str, requests: Sequence[Any], checks: Seen) -> None
 
 
 def build_stream(blocks: Sequence[dict[str, Any]], stop: str) -> Reply:
-    """A response of the Messages API."""
+    """Return a streamed response of the Messages API."""
     usage = {"input_tokens": 10, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "sample", "content": [], "usage": usage}
     events: list[Any] = [{"type": "message_start", "message": message}]
@@ -96,7 +96,7 @@ def build_stream(blocks: Sequence[dict[str, Any]], stop: str) -> Reply:
 
 
 def build_empty(block: dict[str, Any]) -> dict[str, Any]:
-    """The block as it begins."""
+    """Return a block without content, as a stream starts it."""
     if block["type"] == "tool_use":
         return {**block, "input": {}}
     return {key: value if key == "type" else "" for key, value in block.items()}
@@ -111,7 +111,7 @@ def list_deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def build_response(item: dict[str, Any]) -> Reply:
-    """A response of the Responses API."""
+    """Return a response of the Responses API."""
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}
     head = {"id": "resp_1", "object": "response", "created_at": 0, "model": "sample", "status": "completed"}

@@ -1,4 +1,4 @@
-"""The visited modules: their repositories and commits, and settings files for them."""
+"""The repositories and commits of the public modules, and settings files with plans of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PINS = {
     "hook-shell": ("microsoft", "f9ebb16a547461138e5d4b1549aee03bc6841e23"),
     "hooks-logging": ("anokye-labs", "0d7766cee5a4d8aee56f1ebbaf32b23f70f89bc6"),
 }
-"""Modules for every call, by name: the owner of the repository, and the commit."""
+"""Tools and hooks by name, with the owner of their repository and the commit."""
 AGENT_PINS = {
     "loop-basic": ("microsoft", "937a53fadf8b1562a4383efbe56b9591f6e7b0e9"),
     "loop-streaming": ("microsoft", "e5438b4c99977b6dd8b01962fd9ab33b92d93aa7"),
@@ -38,13 +38,13 @@ FOUNDATION = ("microsoft", "amplifier-foundation", "d0d96f70afc89a3dfbc14e4610a7
 
 @dataclass(frozen=True)
 class Repositories:
-    """The repositories of modules, and the `folder` for written files."""
+    """Where the modules come from: GitHub, or `clones`. `folder` is for the written files."""
 
     folder: Path
     clones: Path | None
 
     def find_address(self, name: str) -> str:
-        """The source of a module in a plan."""
+        """Return the source of a module for a plan."""
         owner, commit = {**PINS, **AGENT_PINS}[name]
         return f"git+{self._find_url(owner, f'amplifier-module-{name}')}@{commit}"
 
@@ -68,7 +68,7 @@ class Repositories:
         shutil.copy(path.parent / "amplifier.lock.json", self.folder)
 
     def fetch_foundation(self) -> None:
-        """Put the required package of tool-task on the path of servers."""
+        """Fetch the package that tool-task needs, and add it to PYTHONPATH for the servers."""
         owner, repository, commit = FOUNDATION
         target = self.folder / repository
         run_git(target, "init", "--quiet", str(target))
@@ -90,7 +90,7 @@ def run_git(folder: Path, *args: str) -> None:
 
 
 def build_module(repositories: Repositories, name: str, *, public: bool = True, **config: Any) -> dict[str, Any]:
-    """An entry of a plan: the public module, or the one of the bridge with the same name."""
+    """Return a plan entry: of the public module, or of the bridge's own module with the same name."""
     source = {"source": repositories.find_address(name)} if public else {}
     return {"module": name, **source, "config": config}
 
@@ -98,5 +98,5 @@ def build_module(repositories: Repositories, name: str, *, public: bool = True, 
 def build_modules(
     repositories: Repositories, names: Sequence[str], config: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Entries of public modules with their configurations."""
+    """Return plan entries of public modules with their configurations."""
     return [build_module(repositories, name, **config.get(name, {})) for name in names]

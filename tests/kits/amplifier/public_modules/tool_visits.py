@@ -1,4 +1,4 @@
-"""The tools and hooks of a plan: calls, approvals, denials, redaction, logs."""
+"""Checks calls, approvals, denials, redaction and logs of a plan with the public tools and hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Seen, get_text, server_parameters
+from tests.kits.amplifier.public_modules.checks import MODES, CommandUser, Report, get_server_parameters, get_text
 from tests.kits.amplifier.public_modules.plans import PINS, Repositories, build_modules
 
 CONFIG: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ SHELL_HOOKS = {
         ]
     }
 }
-"""What hook-shell runs before a call: a program that denies it, and does not read about it."""
+"""The settings of hook-shell: before edit_file, it runs a program that denies the call without reading its input."""
 DENIALS = 100
 LOOP_RULES = {
     "a_history_in_the_format_of_the_contract_is_continued",
@@ -56,12 +56,12 @@ KNOWN_FAILURES = {
         "the_window_in_its_defaults_leaves_room_for_a_request",
     },
 }
-"""The rules that modules break (docs/module-tests.md has the table). They run in agents all the same."""
+"""The rules of the contract suites that modules break (table in docs/module-tests.md). Agents can use them anyway."""
 # The compaction of context-simple is slow.
 SECONDS = "120"
 
 
-def visit_tools(repositories: Repositories, checks: Seen) -> None:
+def visit_tools(repositories: Repositories, checks: Report) -> None:
     """Serve a plan with every tool and hook, and visit it in both eras."""
     path = write_settings(repositories)
     validate_modules(repositories.folder, checks)
@@ -75,7 +75,7 @@ def visit_tools(repositories: Repositories, checks: Seen) -> None:
 
 
 def write_settings(repositories: Repositories) -> Path:
-    """Write a settings file with all of them."""
+    """Write a settings file with all tools and hooks."""
     folder = repositories.folder / "tools"
     config = json.loads(json.dumps(CONFIG).replace("{home}", str(folder)))
     names = {section: [name for name in PINS if name.startswith(section)] for section in ("tool", "hook")}
@@ -86,12 +86,12 @@ def write_settings(repositories: Repositories) -> Path:
     return repositories.write_plan("tools", plan)
 
 
-async def visit(path: Path, mode: str, checks: Seen) -> None:
+async def visit(path: Path, mode: str, checks: Report) -> None:
     """Visit a server with one client. Its user allows one command."""
     user = CommandUser("echo out; exit 3")
     questions = user.asked
     # Claude Desktop starts servers in this folder.
-    server = stdio_client(server_parameters(path, folder="/"))
+    server = stdio_client(get_server_parameters(path, folder="/"))
     async with Client(server, mode=mode, elicitation_callback=user) as client:
         names = sorted(tool.name for tool in (await client.list_tools()).tools)
         checks.check(
@@ -123,13 +123,13 @@ async def visit(path: Path, mode: str, checks: Seen) -> None:
         checks.check("questions", len(questions), lambda value: value >= 2)
 
 
-async def try_denied_edits(path: Path, mode: str, checks: Seen) -> None:
+async def try_denied_edits(path: Path, mode: str, checks: Report) -> None:
     """Check concurrent calls with denials of hook-shell. It reads its hooks from the folder of the server."""
     card = path.parent / "card.txt"
     card.write_text("write")
     edit = {"file_path": str(card), "old_string": "write", "new_string": "wrote"}
     edits: list[str] = []
-    async with Client(stdio_client(server_parameters(path, folder=path.parent)), mode=mode) as client:
+    async with Client(stdio_client(get_server_parameters(path, folder=path.parent)), mode=mode) as client:
 
         async def edit_once() -> None:
             edits.append(get_text(await client.call_tool("edit_file", edit)))
@@ -142,7 +142,7 @@ async def try_denied_edits(path: Path, mode: str, checks: Seen) -> None:
     checks.check("the file", card.read_text(), lambda text: text == "write")
 
 
-def validate_modules(folder: Path, checks: Seen) -> None:
+def validate_modules(folder: Path, checks: Report) -> None:
     """Check every fetched module against the rules of its contract, except the known failures."""
     for package in sorted(folder.glob("modules/**/amplifier_module_*/__init__.py")):
         path = str(package.parents[1])
