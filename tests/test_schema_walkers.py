@@ -101,7 +101,7 @@ def read_openapi(schema: Schema) -> None:
     document = ApiDocument(make_document(schema))
     credentials = ApiCredentials(document=document, secrets={}, headers={}, fetch_token=reject_token)
     builder = ToolBuilder(document, credentials, reject_request, server="https://api.example")
-    for name, operation in name_operations(find_operations(document, (), (), [])).items():
+    for name, operation in name_operations(find_operations(document, [])).items():
         with suppress(SourceError):
             repair_schemas(builder.build_entry(name, operation))
 

@@ -48,7 +48,6 @@ COMMANDS: Mapping[str, Command] = {
     "audit": Command(options.TrailOptions, "audit:read_trail"),
     "login": Command(options.LoginOptions, "login:sign_in_to_server"),
     "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
-    "clients": Command(desktop_options.ClientsOptions, "clients:list_clients"),
     "shared": Command(options.SharedOptions, "shared.command:show_shared_servers"),
     "install": Command(desktop_options.InstallOptions, "install:install_server"),
     "uninstall": Command(desktop_options.UninstallOptions, "uninstall:uninstall_server"),
@@ -87,7 +86,7 @@ class RootGroup(PlainGroup):
         "Serve": ("serve", "top", "worker", "shared", "approvals", "trust", "audit"),
         "Try": ("list", "call", "explain", "read", "get"),
         "Check": ("validate", "doctor", "module"),
-        "Connect clients": ("clients", "install", "uninstall"),
+        "Connect clients": ("install", "uninstall"),
         "Publish": ("export", "schema"),
     }
 

@@ -1,4 +1,4 @@
-"""`clients`: the MCP clients on this machine, their settings files, and the bridges in them."""
+"""The MCP clients on this machine, their settings files, and the bridges in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge._cli.desktop_options import ClientsOptions
 from mcp_bridge._cli.output import format_count, print_lines, write_json
 from mcp_bridge._cli.server_address import is_target
 from mcp_bridge._contracts.errors import ConfigError
@@ -66,7 +65,7 @@ def suggest_clients(word: str) -> Sequence[str]:
     return names
 
 
-def list_clients(options: ClientsOptions) -> None:
+def list_clients(*, as_json: bool) -> None:
     """List the clients with an installation or a file, or all of them with --json."""
     machine = detect_machine()
     rows: list[dict[str, object]] = []
@@ -74,7 +73,7 @@ def list_clients(options: ClientsOptions) -> None:
     for client in CLIENTS.values():
         is_installed = is_client_installed(client, machine)
         files = [read_client_file(client, place, machine) for place in client.places]
-        if options.as_json:
+        if as_json:
             rows.append(_describe_client(client, is_installed, files))
         elif is_installed or any(file.exists for file in files):
             title = f"{client.title} ({client.name})"
@@ -83,7 +82,7 @@ def list_clients(options: ClientsOptions) -> None:
                 print_lines(f"  {line}")
         else:
             missing.append(client.name)
-    if options.as_json:
+    if as_json:
         write_json(rows)
     elif missing:
         print_lines(f"not found: {', '.join(missing)}")

@@ -55,17 +55,15 @@ MODEL_APIS = "openai, openai-responses, anthropic, gemini, bedrock, ollama"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientsOptions:
-    """List the MCP clients on this machine. Shows their settings files and the bridges installed in them."""
-
-    as_json: JsonOption = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
-    """Add this server to an MCP client. Everything else in the client's settings stays unchanged."""
+    """Add this server to an MCP client. Everything else in the client's settings stays unchanged.
 
-    client: ClientArgument
+    Without a client, it lists the clients on this machine, their settings files, and the bridges installed in them.
+    """
+
+    client: Annotated[
+        str | None, Argument(help=f"{CLIENTS} Default: list the clients.", autocompletion=complete_clients)
+    ] = None
     file: Annotated[
         str | None, Argument(metavar="FILE|URL", help=f"{FILE_HELP} Or the URL of a server that is already running.")
     ] = None
@@ -240,7 +238,7 @@ class ClientFileOptions:
 
     file: FileArgument = None
     output: OutputOption = None
-    client: Annotated[str, Option(metavar="CLIENT", help="A client of `mcp-bridge clients`, or inspector.")] = (
+    client: Annotated[str, Option(metavar="CLIENT", help="A client of `mcp-bridge install`, or inspector.")] = (
         "claude-code"
     )
     name: ServerNameOption = None

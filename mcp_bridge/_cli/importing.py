@@ -38,7 +38,7 @@ def import_servers(options: ImportOptions) -> None:
     text = result.render_settings()
     if not result.taken:
         _report_omissions(result)
-        hint = "`mcp-bridge clients` lists the files that it reads; --from reads another one"
+        hint = "`mcp-bridge install` lists the files that it reads; --from reads another one"
         raise ConfigError("no servers were found in the files of your MCP clients", hint=hint)
     if is_stdout:
         print(text, end="")

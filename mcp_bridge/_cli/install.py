@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from mcp_bridge._cli.clients import find_client
+from mcp_bridge._cli.clients import find_client, list_clients
 from mcp_bridge._cli.desktop_options import InstallOptions
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.output import report, write_json
@@ -91,7 +91,13 @@ class Installation:
 
 
 def install_server(options: InstallOptions) -> None:
-    """Install a server in a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
+    """Install a server in a client, or list the clients if none is given.
+
+    Raises ConfigError; exits with 1 if the client's file is left unchanged.
+    """
+    if options.client is None:
+        list_clients(as_json=options.as_json)
+        return
     client = find_client(options.client)
     switches = {"--print": options.only_print, "--link": options.link, "--dry-run": options.dry_run}
     names = [name for name, is_used in switches.items() if is_used]

@@ -48,8 +48,7 @@ def import_document(options: OpenApiImportOptions) -> None:
     except RecursionError:
         raise ConfigError(f"{options.source}: it is nested too deeply") from None
     problems: list[str] = []
-    # All operations are listed: nothing is included or excluded.
-    operations = name_operations(find_operations(document, (), (), problems))
+    operations = name_operations(find_operations(document, problems))
     title = re.sub(r"[^a-z0-9]+", "-", str(document.info.get("title") or "").lower()).strip("-")
     out = options.out or Path(f"{title[:40].strip('-') or 'openapi'}.json")
     changes = _compare(out, document, operations)
@@ -118,7 +117,7 @@ def _compare(out: Path, document: ApiDocument, operations: Mapping[str, Operatio
         old_document = read_document(out)
     except SourceError:
         return {}
-    old_operations = name_operations(find_operations(old_document, (), (), []))
+    old_operations = name_operations(find_operations(old_document, []))
     changes: dict[str, list[str]] = {"new": [], "changed": [], "removed": []}
     for name, operation in operations.items():
         if name not in old_operations:

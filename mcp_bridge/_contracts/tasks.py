@@ -32,8 +32,7 @@ class ToolTasks(NamedTuple):
             clients that support tasks can call the tool. With `forbidden`, no call becomes a task.
         after: The seconds after which a call continues as a task; 0 makes each call a task immediately.
         timeout: The maximum seconds of each attempt, without the time in which it waits for the user.
-        retries: The maximum number of retries of a failed task. Default: `TaskOptions.retries` if the tool is
-            declared idempotent or read-only, else 0.
+        retries: The maximum number of retries of a failed task. Default: 0.
         backoff: The seconds before the first retry. Each further one waits twice as long, at most 5 minutes.
     """
 
@@ -68,7 +67,6 @@ class TaskOptions(NamedTuple):
     Attributes:
         after: See `ToolTasks`. Tools that require tasks have 0 by default.
         timeout: See `ToolTasks`.
-        retries: See `ToolTasks`. Applies to tools that are declared idempotent or read-only.
         backoff: See `ToolTasks`.
         ttl: The seconds for which a task and its result are kept, from its creation.
         poll: The seconds between two requests of a client for the state of a task.
@@ -87,7 +85,6 @@ class TaskOptions(NamedTuple):
 
     after: float = 10.0
     timeout: float = 3600.0
-    retries: int = 0
     backoff: float = 1.0
     ttl: float = 86400.0
     poll: float = 1.0

@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.user_folders import get_state_folder
 from mcp_bridge._settings.documents.editor import Change
 
 MAX_BYTES = 1 << 20
@@ -96,9 +97,7 @@ class InstallationJournal:
 
 def open_journal() -> InstallationJournal:
     """Open the journal of this user."""
-    from platformdirs import user_state_path
-
-    return InstallationJournal(user_state_path("mcp-bridge", appauthor=False))
+    return InstallationJournal(get_state_folder())
 
 
 def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:

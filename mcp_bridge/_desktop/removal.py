@@ -201,7 +201,7 @@ def _make_absence_error(
     if name is not None:
         problem = f"{client.title} has no server '{name}'"
     paths = dict.fromkeys(str(resolve_place_path(searched, machine)) for searched in (place, *other_places))
-    hint = f"Looked at: {', '.join(paths)}. See 'mcp-bridge clients'."
+    hint = f"Looked at: {', '.join(paths)}. 'mcp-bridge install' lists them."
     if bridges:
         hint = f"Its bridges: {', '.join(bridges)}. {hint}"
     return ConfigError(problem, hint=hint)

@@ -67,7 +67,6 @@ class ChainSettings(SettingsModel):
     description: str = Field(
         default="", description="What the chain does, for the model. Default: the names of its tools."
     )
-    title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
     tags: tuple[str, ...] = Field(default=(), description="Tags of the tool.")
     annotations: dict[str, bool] = Field(
         default={},

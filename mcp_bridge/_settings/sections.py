@@ -172,12 +172,6 @@ class TaskSettings(SettingsModel):
         default=3600.0,
         description="How long each attempt of a task may run, without questions. It replaces the limits for calls.",
     )
-    retries: Whole = Field(
-        default=0,
-        ge=0,
-        le=1000,
-        description="How often a failed task is retried, if its tool is declared idempotent or read-only.",
-    )
     ttl: Duration = Field(default=86400.0, description="How long a task and its result are kept, from its creation.")
     most: Whole = Field(
         default=1024,

@@ -29,8 +29,7 @@ NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("ext
 _SHARED_FILES = ("mcpServers", "servers")
 """The lists beside which a file may have settings. Other lists are in files with settings of a client."""
 _OPTIONS = (
-    "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changed_tools",
-    "new_tools",
+    "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changes",
 )  # fmt: skip
 _INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 """The folders of clients in whose files `$NAME` may be a part of a text."""

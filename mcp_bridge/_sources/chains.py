@@ -122,7 +122,7 @@ class _ChainBuilder:
         handler = ChainTool(self._registry, steps, output=chain.output)
         text = chain.description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
         entry = ToolEntry(name, text, handler, schema, chain.output_schema, list(chain.tags))
-        return replace(entry, title=chain.title, annotations=dict(chain.annotations))
+        return replace(entry, annotations=dict(chain.annotations))
 
     def _describe_missing(self, tool: str) -> str:
         if tool in self._unfinished:

@@ -24,10 +24,10 @@ def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
 
 
 def test_on_an_empty_machine_no_client_is_found(user: ClientHome) -> None:
-    answer = user.json("clients")
+    answer = user.json("install")
     assert len(answer) == 14
     assert not any(item["found"] for item in answer)
-    assert "not found: claude-desktop, claude-code, vscode" in user.run("clients").stdout
+    assert "not found: claude-desktop, claude-code, vscode" in user.run("install").stdout
 
 
 def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> None:
@@ -35,7 +35,7 @@ def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> No
         if case not in {"claude-code-local", "claude-code-project"}:
             user.write_file(case, read_golden_file(case, "after", user))
     user.write_program("claude", "")
-    answer = user.json("clients")
+    answer = user.json("install")
     assert all(item["found"] for item in answer)
     for case in FILES:
         client, scope = split_case(case)
@@ -45,7 +45,7 @@ def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> No
         if case not in {"claude-code-local", "claude-code-project"}:
             assert file["exists"]
             assert file["bridges"] == [{"name": "shelf", "serves": str(user.settings)}]
-    text = user.run("clients").stdout
+    text = user.run("install").stdout
     assert text.count("bridge 'shelf' serves") == len(FILES) - 2
     assert "not-to-be-shown" not in text + json.dumps(answer)
 
@@ -54,12 +54,12 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
     path = user.write_file("cursor", b'{"mcpServers": {"a": {"env": {"K": "not-to-be-shown"},}}')
     user.write_file("codex", read_golden_file("codex", "after", user))
     user.path("goose").mkdir(parents=True)
-    result = user.run("clients")
+    result = user.run("install")
     assert f"user: {path}\n    PROBLEM: line 1: not valid JSON" in result.stdout
     assert f"user: {user.path('goose')}\n    PROBLEM: " in result.stdout
     assert "bridge 'shelf' serves" in result.stdout
     assert "not-to-be-shown" not in result.stdout
-    (file, _) = row(user.json("clients"), "cursor")["files"]
+    (file, _) = row(user.json("install"), "cursor")["files"]
     assert file["problem"]
 
 
@@ -78,7 +78,7 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
 )
 def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: ClientHome) -> None:
     user.write_file("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
-    (file, _) = row(user.json("clients"), "cursor")["files"]
+    (file, _) = row(user.json("install"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
     assert file["servers"] == ["some"]
 
@@ -179,7 +179,7 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     user.write_file("cursor", read_golden_file("cursor", "after", user))
     user.path("goose").parent.mkdir(parents=True)
     user.path("goose").parent.chmod(0)
-    result = user.run("clients")
+    result = user.run("install")
     user.path("goose").parent.chmod(0o700)
     assert "bridge 'shelf' serves" in result.stdout
     assert "PROBLEM: cannot be read: File name too long" in result.stdout
@@ -190,7 +190,7 @@ def test_a_folder_that_may_not_be_entered_spoils_no_list(tmp_path: Path) -> None
     ("home", "words"),
     [
         ("", ["install", "cursor", "shelf.yaml"]),
-        ("relative", ["clients"]),
+        ("relative", ["install"]),
         ("./here", ["uninstall", "cursor"]),
     ],
 )
@@ -285,7 +285,7 @@ def test_an_installation_succeeds_without_a_writable_journal(user: ClientHome) -
     assert "shelf" not in user.path("cursor").read_text()
 
 
-@pytest.mark.parametrize("words", [["clients"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])
+@pytest.mark.parametrize("words", [["install"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])
 def test_the_commands_import_no_server(words: list[str], user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     code = (

@@ -47,14 +47,14 @@ async def test_a_json_schema_of_all_parameters_is_published_as_it_is(tmp_path: P
     assert await list_schema(tmp_path, command="echo {a}", parameters=schema) == schema
 
 
-async def test_a_tool_has_a_title_tags_and_annotations(tmp_path: Path) -> None:
+async def test_a_tool_has_a_description_and_annotations(tmp_path: Path) -> None:
     tool = {
-        "command": "echo", "description": "D.", "title": "T", "annotations": {"readOnlyHint": True}, "output": "json",
+        "command": "echo", "description": "D.", "annotations": {"readOnlyHint": True}, "output": "json",
         "output_schema": {"type": "object"},
     }  # fmt: skip
     async with connect_commands(tmp_path, {"t": tool}, prefix="p") as client:
         (entry,) = await listed(client)
-        assert (entry["name"], entry["description"], entry["title"]) == ("p__t", "D.", "T")
+        assert (entry["name"], entry["description"]) == ("p__t", "D.")
         assert entry["annotations"] == {"readOnlyHint": True}
         assert entry["outputSchema"] == {"type": "object"}
 

@@ -156,7 +156,7 @@ async def test_a_tool_with_another_definition_in_a_second_process_is_not_called(
 
 
 async def test_definitions_of_second_processes_are_not_compared_if_changes_are_ignored(tmp_path: Path) -> None:
-    entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")], "changed_tools": "ignore"}
+    entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")], "changes": "ignore"}
     async with host(entry, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         assert (await count(ada))[0] == 1

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceState, SourceStatus
-from mcp_bridge._runtime.state_folder import get_state_folder
+from mcp_bridge._runtime.user_folders import get_state_folder
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._runtime.unix_sockets import create_private_folder, find_runtime_folder
+from mcp_bridge._runtime.user_folders import get_state_folder
 from mcp_bridge._version import __version__
 
 LONGEST_PATH = 100
@@ -86,9 +87,7 @@ def find_socket_folder() -> Path:
 
 def find_state_folder() -> Path:
     """Create the folder with the logs of this user's shared servers, and return it. Raises OSError."""
-    from platformdirs import user_state_path
-
-    return create_private_folder(user_state_path("mcp-bridge", appauthor=False) / "shared")
+    return create_private_folder(get_state_folder() / "shared")
 
 
 def _list_contents(file: str) -> Iterator[bytes]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
-from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
 from mcp_bridge._runtime.unix_sockets import find_runtime_folder
+from mcp_bridge._runtime.user_folders import get_state_folder, hash_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

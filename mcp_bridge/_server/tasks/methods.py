@@ -183,25 +183,22 @@ class TaskMethods:
         """Return how a call becomes a task, without None in it."""
         prepared = self._tools.index.find_called(request, params)
         if prepared is None or not isinstance(prepared.entry, ToolEntry):
-            return self._choose_options(params["name"], ToolTasks(), is_repeatable=False)
+            return self._choose_options(params["name"], ToolTasks())
         options = self._chosen.get(prepared)
         if options is None:
             entry = prepared.entry
-            hints = entry.to_tool_definition().annotations
-            repeatable = hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
-            options = self._choose_options(entry.name, entry.tasks or ToolTasks(), is_repeatable=repeatable)
+            options = self._choose_options(entry.name, entry.tasks or ToolTasks())
             self._chosen[prepared] = options
         return options
 
-    def _choose_options(self, name: str, declared: ToolTasks, *, is_repeatable: bool) -> ToolTasks:
+    def _choose_options(self, name: str, declared: ToolTasks) -> ToolTasks:
         options = self._options
         tool_options = next(
             (tool_options for pattern, tool_options in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks()
         )
         tool_tasks = tool_options.with_defaults(declared)
         after = 0.0 if tool_tasks.mode == "required" else options.after
-        retries = options.retries if is_repeatable else 0
-        return tool_tasks.with_defaults(ToolTasks("optional", after, options.timeout, retries, options.backoff))
+        return tool_tasks.with_defaults(ToolTasks("optional", after, options.timeout, 0, options.backoff))
 
     async def _start_task(self, request: Request, params: Mapping[str, Any], options: ToolTasks) -> dict[str, Any]:
         after = options.after or 0.0

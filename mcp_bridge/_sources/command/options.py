@@ -36,7 +36,6 @@ class CommandToolSettings(OutputSettings):
         "`{if: verbose, add: --verbose}` if `verbose` is true.",
     )
     description: str = Field(default="", description="What the tool does, for the model.")
-    title: str | None = Field(default=None, min_length=1, description="The name that clients display to users.")
     tags: tuple[str, ...] = Field(default=(), description="Tags for the selection of tools.")
     annotations: dict[str, bool] = Field(
         default={},
@@ -107,7 +106,7 @@ class CommandToolSettings(OutputSettings):
         )
         schema, annotations = dict(self._parameters.schema), dict(self.annotations)
         entry = ToolEntry(name, self.description, handler, schema, self.output_schema, list(self.tags))
-        return replace(entry, title=self.title, annotations=annotations), handler
+        return replace(entry, annotations=annotations), handler
 
 
 class CommandOptions(SettingsModel):

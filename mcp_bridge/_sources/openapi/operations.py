@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
-
-from pydantic import Field, model_validator
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.walking import get_list, get_mapping
-from mcp_bridge._settings.sections import SettingsModel
+from mcp_bridge._policies.base import includes
 from mcp_bridge._sources.openapi.document import VARIABLE, ApiDocument, Json, as_mapping, clean_name, number_name
 from mcp_bridge._sources.openapi.parameters import Parameter
 
@@ -45,31 +42,6 @@ _MEDIA_ORDER = (
     re.compile(r".*"),
 )
 """The media types of bodies, the most suitable one for models first."""
-_PATTERN = " A pattern (`*`, `?`)."
-
-
-class OperationRule(SettingsModel):
-    """Operations that match all of these patterns."""
-
-    operation_id: str | None = Field(default=None, description=f"The `operationId`.{_PATTERN}")
-    tag: str | None = Field(default=None, description=f"A tag of the operation.{_PATTERN}")
-    path: str | None = Field(default=None, description=f"The path, such as `/users/*`.{_PATTERN}")
-    method: str | None = Field(default=None, description=f"The method, such as `get`.{_PATTERN}")
-
-    @model_validator(mode="after")
-    def _check_any(self) -> OperationRule:
-        if not self.model_fields_set:
-            raise ValueError("give operation_id, tag, path or method")
-        return self
-
-    def matches(self, operation: Operation) -> bool:
-        if self.operation_id is not None and not fnmatchcase(operation.id, self.operation_id):
-            return False
-        if self.path is not None and not fnmatchcase(operation.path, self.path):
-            return False
-        if self.method is not None and not fnmatchcase(operation.method, self.method.lower()):
-            return False
-        return self.tag is None or any(fnmatchcase(tag, self.tag) for tag in operation.tags)
 
 
 class Operation(NamedTuple):
@@ -107,10 +79,8 @@ class DeclaredBody(NamedTuple):
     description: str
 
 
-def find_operations(
-    document: ApiDocument, rules: Sequence[OperationRule], exclusions: Sequence[OperationRule], problems: list[str]
-) -> Iterator[Operation]:
-    """Yield the operations that match any of the rules (all if there are none) and none of the exclusions."""
+def find_operations(document: ApiDocument, problems: list[str], patterns: Sequence[str] = ()) -> Iterator[Operation]:
+    """Yield the operations whose place matches the patterns (see `includes`); all if there are none."""
     for path, node in get_mapping(document.data, "paths").items():
         try:
             item = document.resolve_node(node)
@@ -123,8 +93,7 @@ def find_operations(
                 continue
             tags = [str(tag) for tag in get_list(content, "tags")]
             operation = Operation(str(content.get("operationId") or ""), method, str(path), tags, item, content)
-            is_selected = not rules or any(rule.matches(operation) for rule in rules)
-            if is_selected and not any(rule.matches(operation) for rule in exclusions):
+            if includes(patterns, (operation.place,)):
                 yield operation
 
 

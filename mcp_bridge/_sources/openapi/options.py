@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -10,8 +11,9 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._runtime.http_client.addresses import parse_networks
 from mcp_bridge._settings import SettingsModel
 from mcp_bridge._sources.openapi.credentials import SecretSettings
-from mcp_bridge._sources.openapi.operations import OperationRule
 from mcp_bridge._sources.openapi.servers import check_url
+
+_OPERATION = re.compile(r"(!?[A-Za-z*?]+) +([/*].*)")
 
 
 def _parse_secret(value: Any) -> Any:
@@ -27,6 +29,13 @@ def _check_document(value: str) -> str:
     if "://" in value:
         raise ValueError("expected a file: nothing is fetched at a start. Run `mcp-bridge import openapi URL` once")
     return value
+
+
+def _check_operation(value: str) -> str:
+    match = _OPERATION.fullmatch(value)
+    if match is None:
+        raise ValueError("expected a method and a path, such as `GET /users/*` or `!DELETE *`")
+    return f"{match[1].upper()} {match[2]}"
 
 
 def _check_server(value: str) -> str:
@@ -49,13 +58,10 @@ class OpenApiOptions(SettingsModel):
         description="The OpenAPI document, 3.0 or 3.1, as JSON or YAML. Relative paths start at the folder of the "
         "settings file. `mcp-bridge import openapi` fetches one from a URL.",
     )
-    operations: tuple[OperationRule, ...] = Field(
+    operations: tuple[Annotated[str, AfterValidator(_check_operation)], ...] = Field(
         default=(),
-        description="Publish only operations that match at least one of these rules: mappings with the patterns "
-        "`operation_id`, `tag`, `path` and `method`, all of which must match. Default: all operations.",
-    )
-    exclude_operations: tuple[OperationRule, ...] = Field(
-        default=(), description="Do not publish operations that match one of these rules."
+        description="Publish only operations whose method and path match one of these patterns (`*`, `?`), such as "
+        "`GET /users/*`. A pattern that begins with `!` excludes operations. Default: all operations.",
     )
     server: Annotated[str, AfterValidator(_check_server)] | None = Field(
         default=None, description="The URL of the API, instead of the servers in the document."

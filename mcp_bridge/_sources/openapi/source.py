@@ -103,8 +103,7 @@ class OpenApiSource(Source):
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
         problems = list[str]()
         document = credentials.document
-        rules, exclusions = self.options.operations, self.options.exclude_operations
-        operations = name_operations(find_operations(document, rules, exclusions, problems))
+        operations = name_operations(find_operations(document, problems, self.options.operations))
         if len(operations) > MAX_TOOLS:
             raise SourceError(f"it has {len(operations)} operations. Select at most {MAX_TOOLS} with `operations`")
         tools: list[ToolEntry] = []

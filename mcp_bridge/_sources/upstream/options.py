@@ -13,13 +13,14 @@ from pydantic import Field, model_validator
 from mcp_bridge._settings import Duration, OptionalSandbox, SessionLimit, SettingsModel
 from mcp_bridge._sources.upstream.credentials import ReadValues, Values, resolve_later
 from mcp_bridge._upstream.connection import UpstreamAddress
+from mcp_bridge._upstream.trust.guard import ChangePolicy
 
 if TYPE_CHECKING:
     from mcp_bridge._upstream.oauth import BearerAuth
 
 SESSIONS = 32
 """How many clients may have a connection of their own at once by default."""
-_POLICIES = {"start_timeout", "changed_tools", "new_tools", "sessions"}
+_POLICIES = {"start_timeout", "changes", "sessions"}
 """The options that do not change which server is used, or how."""
 
 
@@ -67,15 +68,11 @@ class UpstreamOptions(SettingsModel):
         f"is {SESSIONS} by default. A further connection ends the one that has been idle the longest; if none is idle, "
         "the call is rejected. If there are several clients, none has more than three quarters of them.",
     )
-    changed_tools: Literal["quarantine", "warn", "ignore"] = Field(
+    changes: ChangePolicy = Field(
         default="quarantine",
         description="What happens to a tool whose definition differs from the accepted one. `quarantine`: it is not "
-        "published until `mcp-bridge trust` accepts it. `warn`: the log reports it. `ignore`: nothing.",
-    )
-    new_tools: Literal["publish", "quarantine"] = Field(
-        default="publish",
-        description="What happens to a tool that a known server did not have before: it is published, or only after "
-        "`mcp-bridge trust` has accepted it.",
+        "published until `mcp-bridge trust` accepts it. `quarantine_all`: the same, also for tools that a known server "
+        "did not have before. `warn`: the log reports it. `ignore`: nothing is recorded or compared.",
     )
 
     @model_validator(mode="after")

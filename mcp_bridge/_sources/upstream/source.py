@@ -104,7 +104,7 @@ class UpstreamSource(Source):
     def __init__(self, name: str, options: UpstreamOptions, context: SourceContext) -> None:
         super().__init__(name, options, context)
         self.choice = EraChoice(options.protocol, follows_clients=options.url is not None)
-        self.guard = DefinitionGuard(name, changed_tools=options.changed_tools, new_tools=options.new_tools)
+        self.guard = DefinitionGuard(name, changes=options.changes)
         self.status = SourceStatus(state=SourceState.STARTING, since=time.time(), reason=STILL_STARTING)
         self._address = options.build_address(name, context.directory)
         self._start_timeout = options.start_timeout

@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._runtime.file_replacement import replace_file
-from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
+from mcp_bridge._runtime.user_folders import get_state_folder, hash_path
 
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._runtime.file_replacement import replace_file
-from mcp_bridge._runtime.state_folder import get_state_folder, hash_path
+from mcp_bridge._runtime.user_folders import get_state_folder, hash_path
 from mcp_bridge._upstream.trust.fingerprints import KINDS, DefinitionKey, compute_fingerprint
 
 VERSION = 1

@@ -4,7 +4,7 @@ A server could change the description of a tool after the user has accepted it, 
 So the first definition of each entry is recorded in the lock file, and each later offer is compared with it:
 
 - The same definition is published.
-- A new server, or a new entry with `new_tools: publish`, is recorded and published.
+- A new server, or a new entry without `changes: quarantine_all`, is recorded and published.
 - Another definition is pending until the user accepts it with `mcp-bridge trust`. Meanwhile the entry is not published,
   and a tool is replaced by one that fails with the reason, so models that know the tool learn it.
 
@@ -64,8 +64,7 @@ OMITTED = "..."
 _CONTEXT = 2
 """Unchanged lines that are shown around a change."""
 
-ChangePolicy = Literal["quarantine", "warn", "ignore"]
-NewToolPolicy = Literal["publish", "quarantine"]
+ChangePolicy = Literal["quarantine", "quarantine_all", "warn", "ignore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,23 +110,20 @@ class DefinitionGuard:
         self,
         server: str,
         *,
-        changed_tools: ChangePolicy = "quarantine",
-        new_tools: NewToolPolicy = "publish",
+        changes: ChangePolicy = "quarantine",
         lock: DefinitionFile | None = None,
     ) -> None:
         """Make a guard.
 
         Args:
             server: The name of the server.
-            changed_tools: The policy for definitions that differ from the accepted ones.
-            new_tools: The policy for new entries of a known server.
+            changes: The policy for definitions that differ from the accepted ones, and for new entries.
             lock: The lock file. Without it, definitions are remembered until the process ends.
         """
         self.pending: Sequence[PendingDefinition] = ()
         self.records = True
         self._server = server
-        self._changed_tools = changed_tools
-        self._new_tools = new_tools
+        self._changes = changes
         self._lock = lock
         self._remembered: dict[DefinitionKey, Definition] | None = None
         self._stored: Mapping[DefinitionKey, Definition] | None = None
@@ -158,7 +154,7 @@ class DefinitionGuard:
                 if _has_readable_names(entry, problems) and _has_valid_meta(entry, problems)
             ],
         )
-        if self._changed_tools != "ignore":
+        if self._changes != "ignore":
             offer = self._hold_back(offer, problems, is_stored=is_stored)
         screen = TextScreen()
         server = None if offer.server is None else screen.screen_server(offer.server)
@@ -175,7 +171,7 @@ class DefinitionGuard:
 
     def check_entry(self, key: DefinitionKey) -> None:
         """Raise DefinitionChanged if the definition of an entry is or may be pending."""
-        if self._changed_tools == "warn":
+        if self._changes == "warn":
             return
         if not self._is_readable:
             raise DefinitionChanged(_describe_unknown(key))
@@ -185,7 +181,7 @@ class DefinitionGuard:
 
     def find_changed(self, tools: Iterable[ToolEntry], published: Iterable[ToolEntry]) -> frozenset[str]:
         """Return the names of tools with another published definition. They must not be called."""
-        if self._changed_tools != "quarantine":
+        if self._changes not in ("quarantine", "quarantine_all"):
             return frozenset()
         definitions = {tool.name: describe_definition(tool) for tool in published}
         names = set()
@@ -228,7 +224,7 @@ class DefinitionGuard:
             self._is_readable = False
             self._set_pending([], is_waiting=True)
             problems.append(str(error))
-            if self._changed_tools == "warn":
+            if self._changes == "warn":
                 return offer
             return _remove_entries(offer, {key: _describe_unknown(key) for key in definitions}, None)
         self._is_readable = True
@@ -236,11 +232,11 @@ class DefinitionGuard:
         if new and not is_stored:
             self._accept(new, problems)
         self._set_pending(pending.values())
-        state = "is published although" if self._changed_tools == "warn" else "is not published:"
+        state = "is published although" if self._changes == "warn" else "is not published:"
         for key, definition in pending.items():
             reason = _format_reason(definition)
             problems.append(f"{key.title} {state} {reason}. To accept it, run: {self._command}")
-        if self._changed_tools == "warn":
+        if self._changes == "warn":
             return offer
         reasons = {key: self._advise(definition) for key, definition in pending.items()}
         return _remove_entries(offer, reasons, (accepted or {}).get(INSTRUCTIONS))
@@ -254,7 +250,7 @@ class DefinitionGuard:
         for key, current in definitions.items():
             old_definition = (accepted or {}).get(key)
             if old_definition is None:
-                is_accepted = accepted is None or self._new_tools == "publish"
+                is_accepted = accepted is None or self._changes != "quarantine_all"
             elif _is_same(old_definition, current):
                 continue
             else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._runtime.file_replacement import replace_file
-from mcp_bridge._runtime.state_folder import get_state_folder
+from mcp_bridge._runtime.user_folders import get_state_folder
 
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend

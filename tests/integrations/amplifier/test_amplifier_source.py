@@ -242,16 +242,6 @@ def test_a_source_may_be_an_object_that_resolves_itself(tmp_path: Path) -> None:
         resolver.resolve("x")
 
 
-async def test_settings_name_tools_that_get_the_id_of_the_call(tmp_path: Path) -> None:
-    names = NAMES.replace("class Tool", "from mcp_bridge.amplifier import ToolResult\n\n\nclass Tool", 1)
-    plan = "sources: [{type: amplifier, call_ids: ['o*', direct], plan: {tools: [names]}}]"
-    write_files(tmp_path, {"names.py": names, "s.yaml": plan})
-    async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
-        for name, has_id in (("open", True), ("odd", True), ("direct", True), ("none", False)):
-            content = (await client.call_tool(name, {"a": 1})).structured_content
-            assert (name, "_tool_call_id" in content) == (name, has_id)
-
-
 def test_the_settings_limit_the_time_of_a_hook(tmp_path: Path) -> None:
     write_files(tmp_path, {"s.yaml": "sources:\n  - {type: amplifier, hook_timeout: soon, plan: {}}"})
     with pytest.raises(ConfigError, match=r"s.yaml:2: sources\[0\].hook_timeout: "):

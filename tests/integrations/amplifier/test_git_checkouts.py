@@ -13,7 +13,6 @@ import pytest
 from mcp_bridge._integrations.amplifier.source.checkouts import (
     Checkouts,
     check_links,
-    get_default_folder,
     hash_files,
     move_into_place,
     remove_compiled,
@@ -178,6 +177,4 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
 
 def test_by_default_checkouts_are_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert get_default_folder().name == "modules"
-    assert get_default_folder().parent.name == "mcp-bridge"
-    assert Checkouts().folder == get_default_folder()
+    assert Checkouts().folder == tmp_path / "mcp-bridge" / "modules"

@@ -373,7 +373,6 @@ async def test_a_provider_that_cannot_list_does_not_affect_others(raised: str, m
         ("provider: a, agent: b", r"give either provider or agent"),
         ("agent: b, config: {a: 1}", r"configure an agent in its own YAML"),
         ("provider: a, offer: both", r"offer: both needs an agent"),
-        ("provider: a, refresh: soon", r"s\.yaml:1: sources\[0\]\.refresh: "),
         ("provider: a, confg: {}", r"s\.yaml:1: .*config"),
     ],
 )

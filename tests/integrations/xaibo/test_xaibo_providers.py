@@ -93,7 +93,7 @@ async def test_a_synchronous_function_does_not_block_other_calls(tmp_path: Path)
 
 async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
     write_files(tmp_path, shelf=SHELF + "\nloads = globals().get('loads', 0) + 1\n")
-    source_bridge = SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]}, refresh=0.001)
+    source_bridge = SourceBridge(tmp_path, provider=PYTHON, config={"tool_packages": ["shelf"]})
     async with source_bridge.offers() as publishes:
         first = await publishes.receive()
         python_tools = source_bridge.source._providers[0]._provider
@@ -102,6 +102,7 @@ async def test_modules_are_reloaded_only_after_an_edit(tmp_path: Path) -> None:
             await source_bridge.source._providers[0].refresh()
         assert python_tools._tools is before
         write_files(tmp_path, shelf=SHELF + "\n\n@tool\ndef added() -> str:\n    '''New.'''\n    return 'new'\n")
+        source_bridge.source._schedule_refresh()
         second = await publishes.receive()
     assert "shelf-added" not in [entry.name for entry in first.tools]
     assert "shelf-added" in [entry.name for entry in second.tools]

@@ -186,7 +186,7 @@ async def check_document(path: Path, count: Count) -> None:
         return
     builder = ToolBuilder(document, credentials, record_request, server="https://api.example")
     number = count["examples"]
-    for name, operation in name_operations(find_operations(document, (), (), [])).items():
+    for name, operation in name_operations(find_operations(document, [])).items():
         try:
             entry = builder.build_entry(name, operation)
             examples = list(find_examples(document, operation, entry.input_schema))

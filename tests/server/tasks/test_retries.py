@@ -61,33 +61,17 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         assert attempts == [1, 2, 3]
 
 
-async def test_by_default_only_idempotent_tools_are_retried() -> None:
-    registry, attempts = ToolRegistry(), dict[str, int]()
-
-    def fail(name: str, ctx: CallContext) -> None:
-        attempts[name] = ctx.attempt
-        raise ConnectionError
+async def test_only_tools_that_declare_retries_are_retried() -> None:
+    registry, attempts = ToolRegistry(), list[int]()
 
     @registry.tool(idempotent=True)
-    async def idempotent(ctx: CallContext) -> None:
-        fail("idempotent", ctx)
+    async def work(ctx: CallContext) -> None:
+        attempts.append(ctx.attempt)
+        raise ConnectionError
 
-    @registry.tool(read_only=True)
-    async def reading(ctx: CallContext) -> None:
-        fail("reading", ctx)
-
-    @registry.tool(idempotent=True, tasks=ToolTasks(retries=0))
-    async def opted_out(ctx: CallContext) -> None:
-        fail("opted_out", ctx)
-
-    @registry.tool
-    async def other(ctx: CallContext) -> None:
-        fail("other", ctx)
-
-    async with serve_client(with_tasks(registry, AT_ONCE._replace(retries=1)), capabilities=ABLE) as client:
-        for name in ("idempotent", "reading", "opted_out", "other"):
-            await fetch(client, await create(client, name))
-        assert attempts == {"idempotent": 2, "reading": 2, "opted_out": 1, "other": 1}
+    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+        await fetch(client, await create(client, "work"))
+        assert attempts == [1]
 
 
 async def test_what_would_fail_again_is_not_attempted_again() -> None:

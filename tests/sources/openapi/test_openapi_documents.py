@@ -300,11 +300,11 @@ PATHS = {
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"operations": [{"operation_id": "users/*"}]}, ["users_add", "users_delete", "users_list"]),
-        ({"operations": [{"tag": "adm*"}, {"tag": "teams"}]}, ["teams_list", "users_delete"]),
-        ({"operations": [{"path": "/users*", "method": "GET"}]}, ["users_list"]),
-        ({"exclude_operations": [{"method": "delete"}, {"path": "/teams"}]}, ["users_add", "users_list"]),
-        ({"operations": [{"tag": "users"}], "exclude_operations": [{"tag": "admin"}]}, ["users_list"]),
+        ({"operations": ["* /users*"]}, ["users_add", "users_delete", "users_list"]),
+        ({"operations": ["get /users*"]}, ["users_list"]),
+        ({"operations": ["DELETE *", "GET /teams"]}, ["teams_list", "users_delete"]),
+        ({"operations": ["!delete *", "!* /teams"]}, ["users_add", "users_list"]),
+        ({"operations": ["* /users*", "!* /users/{id}"]}, ["users_add", "users_list"]),
         ({"tags": ["teams"]}, ["teams_list"]),
         ({"include": ["*_list"], "prefix": "api"}, ["api__teams_list", "api__users_list"]),
     ],
@@ -315,7 +315,7 @@ async def test_operations_are_selected(options: Json, names: list[str], tmp_path
 
 
 async def test_a_selection_of_nothing_is_an_error(tmp_path: Path) -> None:
-    problems = await find_problems(tmp_path, document_of(PATHS), server=SERVER, operations=[{"tag": "none"}])
+    problems = await find_problems(tmp_path, document_of(PATHS), server=SERVER, operations=["GET /none"])
     assert problems == [f"{tmp_path / 'api.json'} has no operations that match `operations`"]
 
 
@@ -468,7 +468,7 @@ async def test_an_edited_document_is_read_again(tmp_path: Path, caplog: pytest.L
         ({"document": "https://x.example/api.json"}, "nothing is fetched at a start. Run `mcp-bridge import openapi"),
         ({"server": "x.example"}, "'x.example' is not the URL of a server"),
         ({"allow_addresses": ["10.0.0.1/8"]}, "expected addresses, networks such as 10.0.0.0/8, or loopback, private"),
-        ({"operations": [{}]}, "give operation_id, tag, path or method"),
+        ({"operations": ["/users"]}, "expected a method and a path, such as `GET /users/*`"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_errors_with_advice(options: Json, problem: str, tmp_path: Path) -> None:

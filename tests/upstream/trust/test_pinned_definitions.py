@@ -116,7 +116,7 @@ async def test_a_tool_that_was_removed_is_compared_when_it_is_added_again(gatewa
 
 async def test_warn_publishes_a_changed_tool_and_reports_it_at_each_start(gateway: ScriptedGateway) -> None:
     await see_once(gateway)
-    gateway.options = {"changed_tools": "warn"}
+    gateway.options = {"changes": "warn"}
     gateway.offer(describe_tool("read", POISON), describe_tool("write"))
     for _ in range(2):
         bridge = gateway.build()
@@ -126,7 +126,7 @@ async def test_warn_publishes_a_changed_tool_and_reports_it_at_each_start(gatewa
 
 
 async def test_ignore_records_nothing(gateway: ScriptedGateway) -> None:
-    gateway.options = {"changed_tools": "ignore"}
+    gateway.options = {"changes": "ignore"}
     await see_once(gateway)
     assert not gateway.lock.exists()
 
@@ -134,7 +134,7 @@ async def test_ignore_records_nothing(gateway: ScriptedGateway) -> None:
 async def test_new_tools_of_a_known_server_are_published_unless_the_settings_quarantine_them(
     gateway: ScriptedGateway,
 ) -> None:
-    gateway.options = {"new_tools": "quarantine"}
+    gateway.options = {"changes": "quarantine_all"}
     await see_once(gateway)
     gateway.offer(describe_tool("read"), describe_tool("more"))
     async with connect(gateway.build()) as client:

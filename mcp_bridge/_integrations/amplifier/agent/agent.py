@@ -21,7 +21,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
-from pydantic import Field
 
 from mcp_bridge._contracts.content import Text
 from mcp_bridge._contracts.errors import ToolError
@@ -38,8 +37,9 @@ from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSe
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge._protocol.wire.values import as_text
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
-from mcp_bridge._settings import SettingsModel, Whole
 
+AGENT_TOOL = "run_agent"
+"""The name of the agent's tool in its source. The settings change it like any other, with `alias` and `overrides`."""
 _SHOWN = 200
 """The number of the last characters of a growing response in a progress notification."""
 FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
@@ -85,22 +85,6 @@ _OUTPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-class AgentSettings(SettingsModel):
-    """How the agent of the plan is published: the tool that runs its orchestrator."""
-
-    name: str = Field(
-        default="run_agent",
-        pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="The name of the tool. If a tool of the modules has it, `_agent` is appended.",
-    )
-    description: str = Field(
-        default="", description="What the agent does, for models that choose tools. By default, its tools are listed."
-    )
-    max_depth: Whole = Field(
-        default=3, ge=0, le=100, description="How many levels deep agents may start others. With 0, they start none."
-    )
-
-
 class Agent:
     """Runs the orchestrator of a plan.
 
@@ -113,11 +97,10 @@ class Agent:
         published_name: The name of this tool for clients and policies.
     """
 
-    def __init__(self, sessions: ModuleSessions, options: AgentSettings, approvals: ApprovalGate) -> None:
+    def __init__(self, sessions: ModuleSessions, approvals: ApprovalGate) -> None:
         self._sessions = sessions
-        self._options = options
         self._approvals = approvals
-        self.name = self.published_name = options.name
+        self.name = self.published_name = AGENT_TOOL
         self.tools: Sequence[ToolEntry] = ()
         self._turns: WeakKeyDictionary[ModuleSession, TurnQueue] = WeakKeyDictionary()
 
@@ -138,16 +121,14 @@ class Agent:
     def build_entry(self, mounted_tools: Sequence[ToolEntry], agent_tools: Sequence[ToolEntry]) -> ToolEntry:
         """Return the tool for an agent with these tools. Its name differs from those of mounted tools."""
         names = {entry.name for entry in mounted_tools}
-        name = self._options.name
+        name = AGENT_TOOL
         while name in names:
             name += "_agent"
         self.name = name
-        description = self._options.description
-        if not description:
-            description = "Give a task to an agent, which works on it by itself and reports back."
-            tools = ", ".join(sorted(entry.name_in_source for entry in agent_tools))
-            if tools:
-                description += f" Its tools: {tools}."
+        description = "Give a task to an agent, which works on it by itself and reports back."
+        tools = ", ".join(sorted(entry.name_in_source for entry in agent_tools))
+        if tools:
+            description += f" Its tools: {tools}."
         return ToolEntry(name, description, self.run, _INPUT_SCHEMA, _OUTPUT_SCHEMA, affinity="session")
 
     async def run(self, data: dict[str, Any], ctx: RunningCall) -> ToolResult:

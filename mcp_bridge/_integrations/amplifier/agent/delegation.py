@@ -21,7 +21,7 @@ from typing import Any
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolEntry
-from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentSettings
+from mcp_bridge._integrations.amplifier.agent.agent import Agent
 from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._integrations.amplifier.agent.overlays import (
     apply_preferences,
@@ -43,6 +43,9 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 MAX_AGENTS = 20
 """The most agents that one run starts, directly or through others."""
+MAX_DEPTH = 3
+"""How many levels deep agents start others. With more, a model that delegates everything would only use up
+`MAX_AGENTS`."""
 SPAWN = "session.spawn"
 RESUME = "session.resume"
 SELF = "self"
@@ -66,14 +69,12 @@ class Delegation:
     Attributes:
         agent: Runs the orchestrator of a session.
         sessions: The sessions of the source.
-        limits: The limits of the number of agents.
         create_session: Creates the session of a plan, with its id, under a parent.
         build_entries: Returns the tools of a session as entries. Raises ToolError if they cannot run here.
     """
 
     agent: Agent
     sessions: ModuleSessions
-    limits: AgentSettings
     create_session: Callable[[dict[str, Any], str, ModuleSession], ModuleSession]
     build_entries: Callable[[ModuleSession, PlannedAgent], Sequence[ToolEntry]]
 
@@ -247,14 +248,14 @@ class SessionAgents:
         return read_agent(name, self.plan.agents[name], self.plan.agents)[0]
 
     def _count_agent(self) -> None:
-        limits, run = self.delegation.limits, AGENT_RUN.get()
-        if self.depth >= limits.max_depth:
-            reason = f"Agents start others at most {limits.max_depth} levels deep (agent.max_depth)"
+        run = AGENT_RUN.get()
+        if self.depth >= MAX_DEPTH:
+            reason = f"Agents start others at most {MAX_DEPTH} levels deep"
             raise ToolError(f"{reason}. Do this task without another agent.", code=_LIMIT_CODE)
         if run is None:
             return
         if run.outermost.started >= MAX_AGENTS:
-            reason = f"This run has started {MAX_AGENTS} agents, which is the limit (agent.max_agents)"
+            reason = f"This run has started {MAX_AGENTS} agents, which is the limit"
             raise ToolError(f"{reason}. Resume one of them, or do the task without another agent.", code=_LIMIT_CODE)
         run.outermost.started += 1
 

@@ -21,6 +21,7 @@ from mcp_bridge._integrations.amplifier.contexts.simple import (
 )
 from mcp_bridge._integrations.amplifier.results import encode_json
 from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.user_folders import get_data_folder
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -149,9 +150,7 @@ def _find_path(pattern: str | None, session_id: str) -> Path:
     name = session_id.replace("/", "_").replace(os.sep, "_").lstrip(".")
     if pattern is not None:
         return Path(pattern.replace(SESSION, name)).expanduser()
-    import platformdirs
-
-    return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "contexts" / f"{name}.jsonl"
+    return get_data_folder() / "contexts" / f"{name}.jsonl"
 
 
 def _format_message(message: dict[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.source.git import GitAddress
+from mcp_bridge._runtime.user_folders import get_data_folder
 
 COMPILED = "__pycache__"
 _PARTIAL = ".partial-"
@@ -42,7 +43,7 @@ class Checkouts:
     """Checkouts by repository and commit. Several bridges may share their folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = (folder if folder is not None else get_default_folder()).absolute()
+        self.folder = (folder if folder is not None else get_data_folder() / "modules").absolute()
 
     def locate(self, address: GitAddress, commit: str) -> Checkout:
         """Return the checkout of a commit, fetched or not."""
@@ -66,12 +67,6 @@ class Checkouts:
             ) from error
         with temporary as path:
             yield Path(path)
-
-
-def get_default_folder() -> Path:
-    import platformdirs
-
-    return platformdirs.user_data_path("mcp-bridge", appauthor=False) / "modules"
 
 
 def move_into_place(complete: Path, target: Path, room: Path) -> None:

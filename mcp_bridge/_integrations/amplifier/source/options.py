@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from mcp_bridge._integrations.amplifier.agent.agent import AgentSettings
 from mcp_bridge._integrations.amplifier.mount_plan import PlanProblem, read_plan
 from mcp_bridge._settings import Document, Duration, SessionLimit, SettingsModel
 
@@ -25,10 +24,6 @@ class AmplifierOptions(SettingsModel):
     hook_timeout: Duration = Field(
         default=30.0, description="How long one hook may take to decide about a call. After that, the call is denied."
     )
-    call_ids: tuple[str, ...] = Field(
-        default=(),
-        description="Patterns (`*`, `?`) of the names of tools that receive the call's id as `_tool_call_id`.",
-    )
     sessions: Literal["client", "shared"] | SessionLimit = Field(
         default="client",
         description="`client`: each client has its own session of the modules. `shared`: all clients share one. Over "
@@ -36,10 +31,6 @@ class AmplifierOptions(SettingsModel):
         "`mcp-bridge/session`) or is authenticated; otherwise each call has its own. A number is the maximum for "
         f"`client`, which is {SESSIONS} by default. A further session ends the one that has been idle the longest; if "
         "none is idle, the call is rejected. If there are several clients, none has more than three quarters of them.",
-    )
-    agent: AgentSettings = Field(
-        default_factory=AgentSettings,
-        description="How the agent of the plan is published, if the plan's session has an orchestrator.",
     )
     host: Literal["auto", "native", "core"] = Field(
         default="auto",

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from fnmatch import fnmatchcase
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,7 +17,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext, SourceServices, ToolSelection
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._engine.selection import Selection
-from mcp_bridge._integrations.amplifier.agent.agent import Agent, AgentSettings
+from mcp_bridge._integrations.amplifier.agent.agent import Agent
 from mcp_bridge._integrations.amplifier.agent.delegation import Delegation, SessionAgents
 from mcp_bridge._integrations.amplifier.agent.overlays import find_unknown_names
 from mcp_bridge._integrations.amplifier.events import DECISIVE_EVENTS, PROMPT_SUBMIT, TOOL_ERROR, TOOL_POST, TOOL_PRE
@@ -59,12 +58,10 @@ class AmplifierSource(Source):
         directory: Where relative paths start. The current directory by default.
         hook_timeout: The timeout of one hook in seconds. A hook denies the call if it takes longer or raises; after the
             tool has run, the client gets an error instead of the result.
-        call_ids: Patterns of names of tools. These tools always receive the id of the call.
         limits: Defines the clients with a common session, and the end of sessions.
         resolver: Finds the modules by their `source`.
         host: The host of the modules.
         start_timeout: The seconds for the mount of a module, and again for becoming ready; None for no limit.
-        agent: How the agent is published, if the plan's session has an orchestrator.
 
     The hooks are the source's `middleware`, and apply to calls of other sources, too. While a hook module of the
     plan is not mounted, every call is denied.
@@ -81,15 +78,12 @@ class AmplifierSource(Source):
         config: Mapping[str, Any] | None = None,
         directory: Path | None = None,
         hook_timeout: float | None = 30.0,
-        call_ids: Sequence[str] = (),
         limits: SessionLimits | None = None,
         resolver: Resolver | None = None,
         host: Literal["auto"] | Host = "auto",
         start_timeout: float | None = 30.0,
-        agent: AgentSettings | None = None,
     ) -> None:
         super().__init__(name)
-        self._call_ids = tuple(call_ids)
         self._config = dict(config or {})
         self._directory = directory or Path.cwd()
         self._working_dir = self._directory
@@ -112,10 +106,9 @@ class AmplifierSource(Source):
         self._reported: set[str] = set()
         self._redactor = Redactor()
         self._status = StatusResources(name, self.sessions)
-        self._agent_options = agent or AgentSettings()
         self.agent: Agent | None = None
         if plan.orchestrator is not None:
-            self.agent = Agent(self.sessions, self._agent_options, self.asking)
+            self.agent = Agent(self.sessions, self.asking)
 
     @classmethod
     def choose_name(cls, options: AmplifierOptions) -> str:
@@ -134,11 +127,9 @@ class AmplifierSource(Source):
             config=options.plan,
             directory=directory,
             hook_timeout=options.hook_timeout,
-            call_ids=options.call_ids,
             limits=SessionLimits(shared=options.sessions == "shared", limit=limit, conversations=limit),
             host=options.host,
             start_timeout=options.start_timeout,
-            agent=options.agent,
             resolver=Resolver(directory, git=options.git, modules=modules, file=options.settings_path),
         )
         if context.working_dir is not None:
@@ -228,7 +219,6 @@ class AmplifierSource(Source):
             delegation = Delegation(
                 agent=self.agent,
                 sessions=self.sessions,
-                limits=self._agent_options,
                 create_session=self._create_child_session,
                 build_entries=self._build_child_entries,
             )
@@ -322,8 +312,6 @@ class AmplifierSource(Source):
                     # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
                     handler = handlers[key] = ToolHandler(key, tool, self.sessions)
                 entry = handler.build_entry()
-                if any(fnmatchcase(entry.name, pattern) for pattern in self._call_ids):
-                    handler.wants_id = True
             except BaseException as error:
                 # The properties of third-party tools may raise anything.
                 if is_own_cancellation(error):

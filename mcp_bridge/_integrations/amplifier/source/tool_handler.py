@@ -23,7 +23,7 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 class ToolHandler:
     """Calls the tool under `key` in the caller's session. `tool` is the one in the first session.
 
-    The id of the call is added after validation, and only if the tool `wants_id`: its schema, its code or the settings
+    The id of the call is added after validation, and only if the tool `wants_id`: its schema or its code
     ask for it, or a result of the tool had an id. Other tools may take any key for an argument.
     """
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcp_bridge._settings import Duration, SettingsModel
+from mcp_bridge._settings import SettingsModel
 
 
 class XaiboOptions(SettingsModel):
@@ -29,11 +29,6 @@ class XaiboOptions(SettingsModel):
         default="tools",
         description="What to publish of an agent: `tools` (those of its providers), `agent` (one tool for each entry "
         "point), or `both`.",
-    )
-    refresh: Duration | None = Field(
-        default=None,
-        description="How often to list the tools of the providers again. By default, only after a provider reports "
-        "that a listed tool does not exist.",
     )
 
     @model_validator(mode="after")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -28,8 +27,7 @@ from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 class XaiboSource(Source):
     """Tools of a provider, or of the providers of an agent, and agents as tools.
 
-    Tools are listed once, every `refresh` seconds if that is set, and when a provider reports that a listed tool does
-    not exist.
+    Tools are listed once, and again when a provider reports that a listed tool does not exist.
 
     Args:
         provider: A provider, its class, a function that makes it, or a reference to one of them (`module:Name`).
@@ -53,7 +51,6 @@ class XaiboSource(Source):
         config: Mapping[str, Any] | None = None,
         agent: Path | None = None,
         offer: Literal["tools", "agent", "both"] = "tools",
-        refresh: float | None = None,
         directory: Path | None = None,
     ) -> None:
         if (provider is None) == (agent is None):
@@ -63,7 +60,6 @@ class XaiboSource(Source):
         self._config = dict(config or {})
         self._agent = None if agent is None else agent.resolve()
         self._published = offer
-        self._refresh = refresh
         self._directory = (directory or Path.cwd()).resolve()
         self._providers: list[ProviderTools] = []
         self._agents: list[ToolEntry] = []
@@ -87,7 +83,6 @@ class XaiboSource(Source):
             config=options.config,
             agent=None if options.agent is None else directory / Path(options.agent).expanduser(),
             offer=options.offer,
-            refresh=options.refresh,
             directory=directory,
         )
 
@@ -103,14 +98,13 @@ class XaiboSource(Source):
                 for provider in self._providers:
                     tasks.start_soon(provider.refresh)
             offer = self._build_offer()
-            if not offer.tools and last_offer is None and self._refresh is None:
+            if not offer.tools and last_offer is None:
                 raise SourceError("\n".join(offer.problems))
             # Publishing logs all problems again, so do it only after a change.
             if offer != last_offer:
                 publish(offer)
                 last_offer = offer
-            with anyio.move_on_after(self._refresh or inf):
-                await self._refresh_event.wait()
+            await self._refresh_event.wait()
 
     async def _make(self) -> None:
         self._providers, self._agents, self._problems = [], [], []

@@ -242,9 +242,7 @@ async def test_agents_start_others_only_to_a_limited_depth(tmp_path: Path) -> No
         assert not (await client.call_tool("run_agent", {"task": "Go."})).is_error
         assert len(plan.children) == 3
         [last] = [message for message in map(plan.get_messages, range(3)) if "Delegation failed" in str(message)]
-    assert "Agents start others at most 3 levels deep (agent.max_depth). Do this task without another agent." in str(
-        last
-    )
+    assert "Agents start others at most 3 levels deep. Do this task without another agent." in str(last)
 
 
 async def test_a_run_starts_a_limited_number_of_agents(tmp_path: Path) -> None:

@@ -283,7 +283,6 @@ async def test_agents_of_a_plan_without_an_orchestrator_are_reported(tmp_path: P
 SETTINGS = """
 sources:
   - type: amplifier
-    agent: {AGENT}
     isolation: {tools: [where]}
     plan:
       session: {orchestrator: loop-basic, context: context-simple}
@@ -300,7 +299,7 @@ sources:
 
 async def test_a_tool_that_is_isolated_runs_in_a_worker_for_agents_too(tmp_path: Path) -> None:
     write_files(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
-    settings = SETTINGS.replace("{AGENT}", "{}").replace("history", str(tmp_path / "history"))
+    settings = SETTINGS.replace("history", str(tmp_path / "history"))
     write_files(tmp_path, {"agent.yaml": settings})
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("task", {"agent": "finder", "instruction": "Where?"})
@@ -319,14 +318,6 @@ def test_the_modules_of_agents_are_locked(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mcp_bridge", "module", "lock", str(tmp_path / "mine.yaml")]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "mine.yaml:3: sources[0].plan.agents.a.tools[0].source" in process.stderr
-
-
-async def test_the_settings_limit_how_deep_agents_start_others(tmp_path: Path) -> None:
-    write_files(tmp_path, {"where_agents_run.py": HEADS["native"] + PID})
-    write_files(tmp_path, {"agent.yaml": SETTINGS.replace("{AGENT}", "{max_depth: 0}")})
-    async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
-        result = await client.call_tool("task", {"agent": "finder", "instruction": "Where?"})
-    assert code_of(result) == "agent_limit"
 
 
 async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_stop(tmp_path: Path) -> None:
