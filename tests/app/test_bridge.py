@@ -30,7 +30,7 @@ from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import serve_client
-from tests.kits.wire.speaking import call, entry_of, listed, words
+from tests.kits.wire.speaking import call, get_text, list_tools, make_entry
 
 
 @dataclass
@@ -62,7 +62,7 @@ class ControlledSource(Source):
 
 
 def offer(*names: str, problems: tuple[str, ...] = (), partial: bool = False, **fields: Any) -> Offer:
-    tools = [entry_of(lambda data, name=name: name, name, **fields) for name in names]
+    tools = [make_entry(lambda data, name=name: name, name, **fields) for name in names]
     return Offer(tools=tools, problems=problems, partial=partial)
 
 
@@ -96,7 +96,7 @@ async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pyte
     bridge = bridge_of(slow, ControlledSource("fast", [offer("fast_tool")]))
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
-            assert [tool["name"] for tool in await listed(client)] == ["fast_tool"]
+            assert [tool["name"] for tool in await list_tools(client)] == ["fast_tool"]
             assert "has not started within" in bridge.problems["slow"][0]
             assert slow.publish is not None
             slow.publish(offer("slow_tool"))
@@ -118,8 +118,8 @@ async def test_an_import_that_hangs_in_a_worker_delays_no_other_source(
     )
     with anyio.fail_after(TIMEOUT):
         async with connect(build_from_settings(load(settings, {}))) as client:
-            assert [tool["name"] for tool in await listed(client)] == ["greet"]
-            assert words(await call(client, "greet")) == "hello"
+            assert [tool["name"] for tool in await list_tools(client)] == ["greet"]
+            assert get_text(await call(client, "greet")) == "hello"
 
 
 async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
             impatient.setattr("mcp_bridge._app.bridge.START_TIMEOUT", 0.01)
             result = (await client.request("tools/call", {"name": "echo"}))["result"]
         assert result["isError"]
-        assert words(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."
+        assert get_text(result) == "The tool may be of a source that is still starting: 'slow'. Retry later."
         number = await client.send_request("tools/call", {"name": "echo"})
         await anyio.wait_all_tasks_blocked()
         slow.go_on.set()
-        assert words((await client.receive_response(number))["result"]) == "echo"
+        assert get_text((await client.receive_response(number))["result"]) == "echo"
 
 
 @BOTH_LOOPS
@@ -181,7 +181,7 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tas
     sources = [AttachedSource(ControlledSource("ready", [ready])), AttachedSource(ControlledSource("slow"))]
     bridge = Bridge(None, sources, state=State(tasks=TaskOptions() if tasks else None))
     async with serve_client(bridge) as client:
-        assert words((await client.request("tools/call", {"name": "echo"}))["result"]) == "echo"
+        assert get_text((await client.request("tools/call", {"name": "echo"}))["result"]) == "echo"
         prompt = (await client.request("prompts/get", {"name": "greeting"}))["result"]
         assert prompt["messages"][0]["content"]["text"] == "hello"
         contents = (await client.request("resources/read", {"uri": "note://a"}))["result"]["contents"]
@@ -198,7 +198,7 @@ async def test_a_crashed_source_loses_only_its_tools(caplog: pytest.LogCaptureFi
         bad.go_on.set()
         await anyio.wait_all_tasks_blocked()
         assert bridge.registry.list_names() == ["c"]
-        assert words(await call(client, "c")) == "c"
+        assert get_text(await call(client, "c")) == "c"
     assert bridge.problems["bad"] == ["broken", "pipe"]
     assert bridge.problems["good"] == []
     assert "source 'bad' ended: broken" in caplog.text
@@ -285,7 +285,7 @@ async def test_two_sources_with_equal_tool_names_stop_the_start_with_an_error_fo
 
 async def test_the_name_of_a_tool_in_the_registry_stops_the_start_too() -> None:
     registry = ToolRegistry()
-    registry.register(entry_of(lambda data: 1, "same"))
+    registry.register(make_entry(lambda data: 1, "same"))
     bridge = bridge_of(ControlledSource("one", [offer("same")]), registry=registry)
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="the registry itself"):
@@ -298,7 +298,7 @@ async def test_a_later_collision_is_reported_and_the_published_tools_stay(caplog
     async with connect(bridge) as client:
         assert second.publish is not None
         second.publish(offer("a", "c"))
-        assert [tool["name"] for tool in await listed(client)] == ["a", "b"]
+        assert [tool["name"] for tool in await list_tools(client)] == ["a", "b"]
         await bridge.wait_until_started()
         assert "'a' comes from both source 'one' and source 'two'" in bridge.problems["two"][0]
         assert "comes from both" in caplog.text
@@ -415,7 +415,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
     async with connect(bridge) as client:
         page = await client.list_tools()
         assert [tool.name for tool in page.tools] == ["a__greet", "hello"]
-        assert words(await call(client, "hello")) == "hi"
+        assert get_text(await call(client, "hello")) == "hi"
         assert client.server_info.name == "mine"
         assert client.instructions == "Be nice."
 
@@ -466,7 +466,7 @@ async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path:
     settings = settings_of(tmp_path, "sources:\n  - {type: python, module: textwrap, tools: [dedent]}\n")
     bridge = build_from_settings(settings)
     async with connect(bridge) as client:
-        assert words(await call(client, "dedent", text="  a")) == "a"
+        assert get_text(await call(client, "dedent", text="  a")) == "a"
     assert list(bridge.problems) == ["textwrap"]
 
 
@@ -480,6 +480,6 @@ async def test_a_registry_is_served_as_it_is_and_may_be_empty() -> None:
     registry = ToolRegistry()
     assert Bridge(registry).registry is registry
     async with connect(Bridge(registry)) as client:
-        assert await listed(client) == []
+        assert await list_tools(client) == []
         registry.register(ToolEntry("late", "", lambda data: "late"))
-        assert words(await call(client, "late")) == "late"
+        assert get_text(await call(client, "late")) == "late"

@@ -19,8 +19,8 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import Settings, load
 from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import stateless_request
-from tests.kits.http.http_process import command, fail_to_start, running
+from tests.kits.http.http_hosting import make_stateless_request
+from tests.kits.http.http_process import fail_to_start, get_command, run_http_server
 
 SETTINGS = """
 sources: [{{type: python, path: tools.py}}]
@@ -136,19 +136,19 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
 async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_one(tmp_path: Path) -> None:
     (tmp_path / "ann").write_text("first-token-of-ann")
     write_settings(tmp_path, "ann: file:ann", "eve: env:EVE_TOKEN")
-    argv = command("tokens.yaml", "--http", "127.0.0.1:0", "--log-level", "debug")
+    argv = get_command("tokens.yaml", "--http", "127.0.0.1:0", "--log-level", "debug")
     async with (
-        running(tmp_path, argv, {"EVE_TOKEN": "token-of-eve"}) as server,
+        run_http_server(tmp_path, argv, {"EVE_TOKEN": "token-of-eve"}) as server,
         httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http,
     ):
 
         async def status_of(token: str) -> int:
-            request = stateless_request("tools/list", Authorization=f"Bearer {token}")
+            request = make_stateless_request("tools/list", Authorization=f"Bearer {token}")
             return (await http.post("/mcp", **request)).status_code
 
         assert [await status_of(token) for token in ("first-token-of-ann", "token-of-eve", "x")] == [200, 200, 401]
         listing = (
-            await http.post("/mcp", **stateless_request("tools/list", Authorization="Bearer token-of-eve"))
+            await http.post("/mcp", **make_stateless_request("tools/list", Authorization="Bearer token-of-eve"))
         ).json()
         assert listing["result"]["cacheScope"] == "private"
         (tmp_path / "ann").write_text("a-second-token-of-ann")
@@ -179,12 +179,12 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
     (tmp_path / "jwt.yaml").write_text(JWT.format(more="jwks: keys.json, scopes: [use]"))
     usual = {"iss": "https://login.example", "aud": "https://tools.example/mcp", "sub": "ann", "exp": time.time() + 60}
     async with (
-        running(tmp_path, command("jwt.yaml", "--http", "127.0.0.1:0")) as server,
+        run_http_server(tmp_path, get_command("jwt.yaml", "--http", "127.0.0.1:0")) as server,
         httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http,
     ):
         for claims, status in (({"scope": "use"}, 200), ({"scope": "look"}, 403), ({"scope": "use", "aud": "x"}, 401)):
             token = jwt.encode({**usual, **claims}, key, algorithm="ES256")
-            result = await http.post("/mcp", **stateless_request("tools/list", Authorization=f"Bearer {token}"))
+            result = await http.post("/mcp", **make_stateless_request("tools/list", Authorization=f"Bearer {token}"))
             assert result.status_code == status
             assert status != 200 or result.json()["result"]["cacheScope"] == "private"
         metadata = (await http.get("/.well-known/oauth-protected-resource")).json()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import HttpWay
-from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, running_command
+from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, run_command
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 
 
 async def call_add(base: str, token: str | None) -> str:
-    async with HttpWay("http", "2026-07-28").to(base, token=token) as client:
+    async with HttpWay("http", "2026-07-28").connect(base, token=token) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})
         return str(result.content[0].text)  # type: ignore[union-attr]
 
@@ -35,7 +35,7 @@ async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_p
     browser, url_file = tmp_path / "browser", tmp_path / "opened"
     browser.write_text(f'#!/bin/sh\necho "$1" > {url_file}.new\nmv {url_file}.new {url_file}\n')
     browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
-    async with running_command(tmp_path, "dev", "--port", "0", BROWSER=str(browser)) as dev:
+    async with run_command(tmp_path, "dev", "--port", "0", BROWSER=str(browser)) as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
         with anyio.fail_after(TIMEOUT):
             while not url_file.exists():  # noqa: ASYNC110 - the browser is a process
@@ -61,7 +61,7 @@ async def test_dev_takes_another_port_if_its_own_is_in_use(tmp_path: Path) -> No
     except OSError:
         listener = None
     try:
-        async with running_command(tmp_path, "dev", "--no-open") as dev:
+        async with run_command(tmp_path, "dev", "--no-open") as dev:
             _, base, _ = (await dev.wait_for(PAGE)).groups()
             assert not base.endswith(":8808")
             assert await dev.end(signal.SIGTERM) == 0
@@ -71,11 +71,11 @@ async def test_dev_takes_another_port_if_its_own_is_in_use(tmp_path: Path) -> No
 
 
 async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None:
-    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+    async with run_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
         # This call ends before `top` starts.
         await call_add(base, token)
-        async with running_command(tmp_path, "top", f"{base}/mcp", "--token-env", "KEY", KEY=token) as top:
+        async with run_command(tmp_path, "top", f"{base}/mcp", "--token-env", "KEY", KEY=token) as top:
             async with anyio.create_task_group() as tasks:
 
                 async def call_until_shown() -> None:
@@ -90,7 +90,7 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
             assert await top.end(signal.SIGINT) == 0
         assert "Traceback" not in top.errors
         # `dev` reports a URL with the token.
-        async with running_command(tmp_path, "top", url) as top:
+        async with run_command(tmp_path, "top", url) as top:
             await dev.end(signal.SIGINT)
             await top.wait_for("cannot be reached|disconnected")
 
@@ -105,9 +105,9 @@ async def test_top_prints_a_line_for_each_call_in_a_pipe(tmp_path: Path) -> None
     ],
 )
 async def test_top_reports_why_it_cannot_connect(tmp_path: Path, arguments: list[str], code: int, problem: str) -> None:
-    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+    async with run_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         _, base, _ = (await dev.wait_for(PAGE)).groups()
-        async with running_command(tmp_path, "top", *(word.format(base=base) for word in arguments)) as top:
+        async with run_command(tmp_path, "top", *(word.format(base=base) for word in arguments)) as top:
             await top.wait_for(problem)
             with anyio.fail_after(TIMEOUT):
                 assert await top.process.wait() == code
@@ -116,7 +116,7 @@ async def test_top_reports_why_it_cannot_connect(tmp_path: Path, arguments: list
 
 
 async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path) -> None:
-    async with running_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
+    async with run_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
         await call_add(base, token)
         controller, terminal = pty.openpty()

@@ -22,7 +22,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import RunHere
-from tests.kits.wire.speaking import call, words
+from tests.kits.wire.speaking import call, get_text
 
 BIN = Path(sys.executable).parent
 CLICK = """
@@ -108,8 +108,8 @@ async def call_drafted(folder: Path, source: Any, name: str, **arguments: Any) -
     (folder / "settings.json").write_text(json.dumps({"sources": [source]}))
     async with connect(build_from_settings(load(folder / "settings.json", os.environ))) as client:
         result = await call(client, name, **arguments)
-        assert not result["isError"], words(result)
-        return words(result)
+        assert not result["isError"], get_text(result)
+        return get_text(result)
 
 
 @pytest.fixture

@@ -15,7 +15,13 @@ from mcp_bridge._cli.init import TEMPLATES, to_project_name
 from mcp_bridge._cli.options import InitOptions
 from mcp_bridge._settings import load
 from mcp_bridge.errors import ConfigError
-from tests.kits.packaging.packaging_kit import BUILD, built_wheel, environment, inside, with_dependencies
+from tests.kits.packaging.packaging_kit import (
+    BUILD_TIMEOUT,
+    add_dependencies,
+    build_wheel,
+    get_clean_environment,
+    run_in_process,
+)
 
 FILES = {*TEMPLATES, "local.mk"}
 
@@ -38,12 +44,12 @@ def names(folder: Path) -> set[str]:
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """Build the wheel of this package."""
-    return built_wheel(tmp_path_factory, pytestconfig)
+    return build_wheel(tmp_path_factory, pytestconfig)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    result = inside(tmp_path, "init", "My Tools")
+    result = run_in_process(tmp_path, "init", "My Tools")
     assert result.code == 0, result.err
     return tmp_path / "My Tools"
 
@@ -77,16 +83,16 @@ def test_make_tests_and_validates_the_project_in_its_own_environment(made: Path,
         pytest.skip("SKIPPED LOUDLY: no make here")
     (made / "local.mk").unlink(missing_ok=True)
     # Another test installs the dependencies from an index.
-    with_dependencies(made / ".venv")
+    add_dependencies(made / ".venv")
     # The environment has no other plugins.
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "anyio.pytest_plugin"}
     result = subprocess.run(
         [make, f"PYTHON={sys.executable}", f"BRIDGE={wheel}"],
         cwd=made,
-        env=environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1", **plugins),
+        env=get_clean_environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1", **plugins),
         capture_output=True,
         text=True,
-        timeout=BUILD,
+        timeout=BUILD_TIMEOUT,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "4 passed" in result.stdout
@@ -102,7 +108,7 @@ def test_make_tests_and_validates_the_project_in_its_own_environment(made: Path,
 def test_nothing_is_written_if_one_of_the_files_exists(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("mine")
     (tmp_path / "Makefile").symlink_to("nowhere")
-    result = inside(tmp_path, "init")
+    result = run_in_process(tmp_path, "init")
     assert result.code == 1
     assert "tools.py, Makefile already exist" in result.err
     assert names(tmp_path) == {"tools.py", "Makefile"}
@@ -112,7 +118,7 @@ def test_nothing_is_written_if_one_of_the_files_exists(tmp_path: Path) -> None:
 def test_other_files_in_the_folder_are_kept(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
     (tmp_path / "notes.txt").write_text("mine")
-    result = inside(tmp_path, "init", ".")
+    result = run_in_process(tmp_path, "init", ".")
     assert result.code == 0, result.err
     assert "  make" in result.err.splitlines()
     assert {".git", "notes.txt", *TEMPLATES} <= names(tmp_path)
@@ -122,7 +128,7 @@ def test_other_files_in_the_folder_are_kept(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "dangling").symlink_to("nowhere")
-    result = inside(tmp_path, "init", folder)
+    result = run_in_process(tmp_path, "init", folder)
     assert result.code == 2
     assert "cannot create a project here: " in result.err
     assert names(tmp_path) == {"file", "dangling"}
@@ -155,7 +161,7 @@ def test_the_name_of_the_server_is_made_from_that_of_the_folder(folder: str, nam
 
 @pytest.mark.parametrize("folder", ["2026", "null"])
 def test_settings_are_valid_for_any_name_of_the_folder(tmp_path: Path, folder: str) -> None:
-    assert inside(tmp_path, "init", folder).code == 0
+    assert run_in_process(tmp_path, "init", folder).code == 0
     assert load(tmp_path / folder / "mcp-bridge.yaml", {}).name == folder
 
 

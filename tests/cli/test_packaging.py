@@ -15,7 +15,7 @@ import pytest
 
 from mcp_bridge._version import __version__
 from tests.kits.cli.cli_running import TOOLS
-from tests.kits.packaging.packaging_kit import built_wheel
+from tests.kits.packaging.packaging_kit import build_wheel
 from tests.kits.paths import ROOT
 
 BUILD = 180
@@ -41,7 +41,7 @@ def pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.Co
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """Build the wheel of this package."""
-    return built_wheel(tmp_path_factory, pytestconfig)
+    return build_wheel(tmp_path_factory, pytestconfig)
 
 
 def test_the_wheel_has_only_the_package(wheel: Path) -> None:

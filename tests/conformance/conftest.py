@@ -11,6 +11,6 @@ from tests.kits.conformance.referee import Toolchain
 def node(pytestconfig: pytest.Config) -> Toolchain:
     """Node and the suite; without them the tests are skipped aloud, and fail in CI."""
     # The import of referee makes its folder known.
-    from tests.kits.node.needed import needed
+    from tests.kits.node.needed import require_toolchain
 
-    return needed(pytestconfig, "THE CONFORMANCE SUITE DID NOT RUN")
+    return require_toolchain(pytestconfig, "THE CONFORMANCE SUITE DID NOT RUN")

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.conformance.front import Front
+from tests.kits.conformance.front import RoundRobinProxy
 from tests.kits.conformance.referee import (
     CLIENTS,
     HERE,
     Toolchain,
     Verdict,
-    everything,
-    examine,
-    instances,
-    judge,
-    judge_client,
-    requirements,
-    serving,
-    several,
-    through_gateway,
+    read_requirements,
+    run_behind_front,
+    run_behind_gateway,
+    run_client_scenarios,
+    run_everything_server,
+    run_instances,
+    run_requirements,
+    run_scenario,
+    serve_settings,
 )
-from tests.kits.haproxy import proxying
+from tests.kits.haproxy import run_haproxy
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 
@@ -49,20 +49,20 @@ TASK_SCENARIOS = {
 def verdict(request: pytest.FixtureRequest, node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Verdict:
     """Return the verdict of a run against a new process."""
     folder = tmp_path_factory.mktemp("one")
-    with everything(folder) as url:
-        return judge(node, url, request.param, folder)
+    with run_everything_server(folder) as url:
+        return run_requirements(node, url, request.param, folder)
 
 
 @pytest.fixture(scope="module")
-def front(node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def front(node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundRobinProxy]:
     """Two processes behind one address."""
-    with several(tmp_path_factory.mktemp("two")) as running:
+    with run_behind_front(tmp_path_factory.mktemp("two")) as running:
         yield running
 
 
 @pytest.mark.parametrize("revision", sorted(REQUIRED))
 def test_the_suite_requires_as_many_scenarios_as_ever(node: Toolchain, revision: str) -> None:
-    assert len(set(requirements(node, revision).required)) == REQUIRED[revision]
+    assert len(set(read_requirements(node, revision).required)) == REQUIRED[revision]
 
 
 def test_every_required_scenario_passes(verdict: Verdict) -> None:
@@ -72,7 +72,7 @@ def test_every_required_scenario_passes(verdict: Verdict) -> None:
 
 
 def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> None:
-    assert verdict.beyond == {name: [] for name in BEYOND[verdict.requirements.revision]}, verdict.output
+    assert verdict.problems_of_unscored == {name: [] for name in BEYOND[verdict.requirements.revision]}, verdict.output
 
 
 def test_so_does_every_scenario_of_the_tasks_extension(verdict: Verdict) -> None:
@@ -82,15 +82,17 @@ def test_so_does_every_scenario_of_the_tasks_extension(verdict: Verdict) -> None
 
 @pytest.mark.parametrize("scenario", ["enumeration", "manifest", "directory"])
 def test_so_does_every_scenario_of_the_skills_extension(node: Toolchain, scenario: str, tmp_path: Path) -> None:
-    with serving(HERE.parents[2] / "config" / "skills.yaml", tmp_path) as url:
-        assert examine(node, url, f"sep-2640-skills-{scenario}", tmp_path) == []
+    with serve_settings(HERE.parents[2] / "config" / "skills.yaml", tmp_path) as url:
+        assert run_scenario(node, url, f"sep-2640-skills-{scenario}", tmp_path) == []
 
 
-def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, front: Front, tmp_path: Path) -> None:
-    verdict = judge(node, front.url, "2026-07-28", tmp_path)
+def test_processes_that_share_nothing_but_keys_answer_in_turn(
+    node: Toolchain, front: RoundRobinProxy, tmp_path: Path
+) -> None:
+    verdict = run_requirements(node, front.url, "2026-07-28", tmp_path)
     assert verdict.problems == [], verdict.output
     assert len(verdict.passed) == REQUIRED["2026-07-28"]
-    first, second = front.answered
+    first, second = front.response_counts
     assert abs(first - second) <= 1
     assert min(first, second) > len(verdict.passed)
 
@@ -99,19 +101,19 @@ def test_processes_that_share_nothing_but_keys_answer_in_turn(node: Toolchain, f
 def test_every_scenario_passes_behind_the_proxy_of_the_example_too(
     node: Toolchain, revision: str, tmp_path: Path
 ) -> None:
-    with instances(tmp_path) as urls, proxying(urls, tmp_path) as url:
-        verdict = judge(node, url, revision, tmp_path)
+    with run_instances(tmp_path) as urls, run_haproxy(urls, tmp_path) as url:
+        verdict = run_requirements(node, url, revision, tmp_path)
     assert verdict.problems == [], verdict.output
     assert len(verdict.passed) == REQUIRED[revision]
 
 
 @pytest.mark.parametrize("revision", sorted(REQUIRED))
 def test_every_scenario_passes_through_a_gateway_too(node: Toolchain, revision: str, tmp_path: Path) -> None:
-    with through_gateway(tmp_path) as url:
-        verdict = judge(node, url, revision, tmp_path)
+    with run_behind_gateway(tmp_path) as url:
+        verdict = run_requirements(node, url, revision, tmp_path)
     assert verdict.problems == [], verdict.output
     assert len(verdict.passed) == REQUIRED[revision]
-    assert verdict.beyond == {name: [] for name in BEYOND[revision]}, verdict.output
+    assert verdict.problems_of_unscored == {name: [] for name in BEYOND[revision]}, verdict.output
     expected = TASK_SCENARIOS if revision == "2026-07-28" else set()
     assert verdict.tasks == {name: [] for name in expected}, verdict.output
 
@@ -121,6 +123,6 @@ def test_every_scenario_passes_through_a_gateway_too(node: Toolchain, revision: 
 def test_every_scenario_of_clients_passes_but_those_of_signing_in(
     node: Toolchain, client: str, revision: str, tmp_path: Path
 ) -> None:
-    verdict = judge_client(node, client, revision, tmp_path)
+    verdict = run_client_scenarios(node, client, revision, tmp_path)
     assert len(verdict) == {"2025-11-25": 4, "2026-07-28": 7 - len(CLIENTS[client])}[revision]
     assert not any(verdict.values()), verdict

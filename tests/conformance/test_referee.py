@@ -20,7 +20,7 @@ def verdict(**scenarios: list[dict[str, str]]) -> Verdict:
 
 def test_scenarios_whose_checks_all_succeed_have_passed() -> None:
     fine = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": "INFO"}], more=[PASSED])
-    assert (fine.passed, fine.problems, fine.beyond) == (("one", "two"), [], {"more": []})
+    assert (fine.passed, fine.problems, fine.problems_of_unscored) == (("one", "two"), [], {"more": []})
     assert fine.line.startswith("2 of 2 required scenarios passed; 2 checks passed, 0 failed")
 
 
@@ -49,7 +49,7 @@ def test_a_scenario_that_checked_nothing_has_not_passed() -> None:
 
 
 def test_required_and_optional_scenarios_are_distinguished() -> None:
-    assert verdict(one=[PASSED], two=[PASSED]).beyond == {"more": ["more: did not run"]}
+    assert verdict(one=[PASSED], two=[PASSED]).problems_of_unscored == {"more": ["more: did not run"]}
 
 
 def test_the_server_with_everything_needs_only_the_public_face() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
     lambda name: name not in {"shelf", "mcpServers"}
@@ -44,7 +44,7 @@ def temporary_home() -> Iterator[ClientHome]:
         yield make_home(Path(folder))
 
 
-@examples(30)
+@use_examples(30)
 @given(servers=st.none() | SERVERS, other_data=OTHERS, form=FORMS)
 def test_install_and_uninstall_restore_the_bytes_without_the_backup(
     servers: dict[str, Any] | None, other_data: dict[str, Any], form: Any
@@ -63,7 +63,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
         assert path.read_bytes() == content
 
 
-@examples(20)
+@use_examples(20)
 @given(before=SERVERS, after=SERVERS, other_data=OTHERS, form=FORMS, last=st.booleans())
 def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], other_data: dict[str, Any], form: Any, last: bool

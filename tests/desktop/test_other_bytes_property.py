@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.kits.clients.clients_running import make_home
 from tests.kits.clients.editing_texts import json_texts, toml_texts, yaml_texts
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 TEXTS = st.one_of(
     st.tuples(st.just("claude-code"), json_texts(comments=False)),
@@ -32,7 +32,7 @@ def is_kept(before: str, after: str) -> bool:
     return all(char in remainder for char in SPACE_AND_BRACKETS.sub("", before))
 
 
-@examples(60)
+@use_examples(60)
 @given(case=TEXTS, bom=BOMS)
 def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: bytes) -> None:
     client, text = case

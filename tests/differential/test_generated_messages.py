@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.kits.constants import ENVELOPE
-from tests.kits.fuzzing import TIMES, built, corpus
+from tests.kits.fuzzing import TIMES, build_text, read_corpus
 from tests.kits.oracle.generated_messages import Conversation, generate_conversations
 from tests.kits.oracle.listed_differences import describe, find_difference
 from tests.kits.oracle.twin_servers import Outcome, connect_twins
-from tests.kits.survival.fuzz_messages import messages
+from tests.kits.survival.fuzz_messages import list_valid_messages
 
 SEED, CONVERSATIONS, LENGTH = 2026, 250, 20
 
@@ -58,11 +58,12 @@ async def test_generated_messages_get_equal_replies(fifth: int) -> None:
 @pytest.mark.parametrize("is_stateless", [False, True], ids=["handshake", "stateless"])
 async def test_messages_that_once_failed_get_equal_replies(is_stateless: bool) -> None:
     meta = json.dumps(ENVELOPE if is_stateless else {})
-    findings: list[Any] = [param.values[0] for param in corpus("message")]
+    findings: list[Any] = [param.values[0] for param in read_corpus("message")]
     lines = [
-        bytes.fromhex(finding["hex"]) if "hex" in finding else built(finding["text"]).encode() for finding in findings
+        bytes.fromhex(finding["hex"]) if "hex" in finding else build_text(finding["text"]).encode()
+        for finding in findings
     ]
-    lines += [json.dumps(message).encode() for message in messages(stateless=is_stateless)]
+    lines += [json.dumps(message).encode() for message in list_valid_messages(stateless=is_stateless)]
     for line in lines:
         async with connect_twins() as twins:
             for opening in _open(is_stateless):

@@ -12,7 +12,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
-from tests.kits.forked_commands import forked_command
+from tests.kits.forked_commands import get_forked_command
 from tests.kits.paths import ROOT
 
 EXPECTED = {
@@ -65,8 +65,8 @@ def test_every_example_has_an_expectation() -> None:
 @pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
 async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path) -> None:
     server = StdioServerParameters(
-        command=forked_command()[0],
-        args=[*forked_command()[1:], "mcp_bridge", "serve", str(ROOT / "config" / name)],
+        command=get_forked_command()[0],
+        args=[*get_forked_command()[1:], "mcp_bridge", "serve", str(ROOT / "config" / name)],
         env=get_default_environment() | {"PATH": _PATH} | {key: os.environ[key] for key in os.environ if "COV" in key},
         cwd=tmp_path,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.forked_commands import forked_command
+from tests.kits.forked_commands import get_forked_command
 from tests.kits.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -70,7 +70,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     script.parent.mkdir()
     # A bridge that starts another one ends it by its process group, to which a fork would not belong.
     alone = f'[ "$1" = serve ] && exec {sys.executable} -m mcp_bridge "$@"'
-    script.write_text(f'#!/bin/sh\n{alone}\nexec {shlex.join(forked_command())} mcp_bridge "$@"\n', encoding="utf-8")
+    script.write_text(
+        f'#!/bin/sh\n{alone}\nexec {shlex.join(get_forked_command())} mcp_bridge "$@"\n', encoding="utf-8"
+    )
     script.chmod(0o755)
     return {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200"}
 
@@ -84,7 +86,7 @@ def test_python_runs(snippet: Snippet, folder: Path) -> None:
     source = folder / "snippet.py"
     source.write_text(snippet.body, encoding="utf-8")
     process = subprocess.run(
-        [*forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT
+        [*get_forked_command(), str(source)], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert process.returncode == 0, process.stderr
 

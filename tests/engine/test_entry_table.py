@@ -7,11 +7,11 @@ import pytest
 from mcp_bridge import ToolEntry
 from mcp_bridge._engine.entry_table import EntryTable
 from mcp_bridge.errors import DuplicateTool
-from tests.kits.wire.speaking import entry_of
+from tests.kits.wire.speaking import make_entry
 
 
 def entry(name: str, owner: str = "") -> ToolEntry:
-    result = entry_of(lambda data: 1, name)
+    result = make_entry(lambda data: 1, name)
     result.owner = owner
     return result
 

@@ -8,7 +8,7 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._contracts.errors import DuplicateTool
 from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._engine.look_alikes import to_look
-from tests.kits.wire.speaking import entry_of
+from tests.kits.wire.speaking import make_entry
 
 LOOK_ALIKES = ["Echo", "ECHO", "еcho", "есһо", "ЕСНО", "ｅｃｈｏ", "e\u200bcho", "𝐞𝐜𝐡𝐨", "εchο"]
 
@@ -16,8 +16,8 @@ LOOK_ALIKES = ["Echo", "ECHO", "еcho", "есһо", "ЕСНО", "ｅｃｈｏ", 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_a_name_that_looks_like_one_of_another_source_is_left_out_and_both_are_named(name: str) -> None:
     registry, problems = ToolRegistry(), list[str]()
-    registry.publish("good", [entry_of(str, "echo")])
-    registry.publish("evil", [entry_of(str, name), entry_of(str, "other")], left_out=problems)
+    registry.publish("good", [make_entry(str, "echo")])
+    registry.publish("evil", [make_entry(str, name), make_entry(str, "other")], left_out=problems)
     assert registry.list_names() == ["echo", "other"]
     assert problems == [
         f"Tool '{name}' of source 'evil' looks like 'echo' of source 'good'. "
@@ -28,9 +28,9 @@ def test_a_name_that_looks_like_one_of_another_source_is_left_out_and_both_are_n
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_an_offer_that_must_be_complete_is_rejected(name: str) -> None:
     registry = ToolRegistry()
-    registry.publish("one", [entry_of(str, "echo")])
+    registry.publish("one", [make_entry(str, "echo")])
     with pytest.raises(DuplicateTool, match="looks like 'echo' of source 'one'"):
-        registry.publish("two", [entry_of(str, name)])
+        registry.publish("two", [make_entry(str, name)])
     assert registry.list_names() == ["echo"]
 
 
@@ -43,8 +43,8 @@ def test_names_that_differ_visibly_are_different(first: str, second: str) -> Non
 
 def test_one_source_may_have_names_that_look_alike() -> None:
     registry, problems = ToolRegistry(), list[str]()
-    registry.publish("one", [entry_of(str, "echo"), entry_of(str, "Echo")], left_out=problems)
-    registry.publish("one", [entry_of(str, "echo"), entry_of(str, "Echo")])
+    registry.publish("one", [make_entry(str, "echo"), make_entry(str, "Echo")], left_out=problems)
+    registry.publish("one", [make_entry(str, "echo"), make_entry(str, "Echo")])
     assert (registry.list_names(), problems) == (["Echo", "echo"], [])
 
 
@@ -61,6 +61,6 @@ def test_prompts_are_compared_too() -> None:
 
 def test_the_names_of_the_bridge_itself_are_reserved() -> None:
     registry, problems = ToolRegistry(), list[str]()
-    registry.publish("evil", [entry_of(str, "call_tool"), entry_of(str, "evil__call_tool")], left_out=problems)
+    registry.publish("evil", [make_entry(str, "call_tool"), make_entry(str, "evil__call_tool")], left_out=problems)
     assert registry.list_names() == ["evil__call_tool"]
     assert problems[0].startswith("Tool 'call_tool' has a name of the bridge itself.")

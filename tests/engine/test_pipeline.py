@@ -23,7 +23,7 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.testing import connect
 from tests.kits.constants import STATELESS, TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import ERAS, call, entry_of, raising, registry_of, words
+from tests.kits.wire.speaking import ERAS, build_registry, call, get_text, make_entry, raise_error
 
 SECRET = "hunter2"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
@@ -85,9 +85,9 @@ RAISED: list[Callable[[], BaseException]] = [
 async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_works(
     handler_type: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    registry = registry_of(
-        entry_of(in_kind(handler_type, lambda data: raising(make()))),
-        entry_of(in_kind(handler_type, lambda data: "fine"), "u"),
+    registry = build_registry(
+        make_entry(in_kind(handler_type, lambda data: raise_error(make()))),
+        make_entry(in_kind(handler_type, lambda data: "fine"), "u"),
     )
     result = await dispatch(registry)
     assert (await dispatch(registry, "u")).output == "fine"
@@ -101,12 +101,12 @@ async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_wor
 
 @ERAS
 async def test_clients_get_the_reference_of_an_internal_error_and_not_its_text(mode: str) -> None:
-    registry = registry_of(entry_of(lambda data: raising(SystemExit(SECRET))))
+    registry = build_registry(make_entry(lambda data: raise_error(SystemExit(SECRET))))
     async with connect(registry, mode=mode) as client:
         result = await call(client)
     assert result["isError"] is True
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
-    assert re.findall(r"reference (\w+)", words(result))
+    assert re.findall(r"reference (\w+)", get_text(result))
     assert SECRET not in str(result)
 
 
@@ -114,13 +114,13 @@ async def test_a_recursion_without_end_is_an_internal_error() -> None:
     def deeper(data: Any) -> Any:
         return deeper(data)
 
-    registry = registry_of(entry_of(deeper), entry_of(lambda data: "fine", "u"))
+    registry = build_registry(make_entry(deeper), make_entry(lambda data: "fine", "u"))
     assert (await dispatch(registry)).code == "internal_error"
     assert (await dispatch(registry, "u")).output == "fine"
 
 
 async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
-    entry = entry_of(lambda data: raising(LookupError(SECRET)))
+    entry = make_entry(lambda data: raise_error(LookupError(SECRET)))
     hidden, listing = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
     assert SECRET not in str(hidden)
     assert "LookupError" not in str(hidden)
@@ -129,18 +129,19 @@ async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
 
 @pytest.mark.parametrize(("handler_type", "mode"), [("sync", "legacy"), ("async", STATELESS)])
 async def test_the_text_of_a_tool_error_is_returned_verbatim(handler_type: str, mode: str) -> None:
-    registry = registry_of(
-        entry_of(
-            in_kind(handler_type, lambda data: raising(ToolError("city: unknown\n  try 'Bonn'", code="city"))), "raised"
+    registry = build_registry(
+        make_entry(
+            in_kind(handler_type, lambda data: raise_error(ToolError("city: unknown\n  try 'Bonn'", code="city"))),
+            "raised",
         ),
-        entry_of(
+        make_entry(
             in_kind(handler_type, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"
         ),
     )
     async with connect(registry, mode=mode) as client:
         error, returned = await call(client, "raised"), await call(client, "returned")
-    assert (words(error), error["_meta"]["mcp-bridge/code"]) == ("city: unknown\n  try 'Bonn'", "city")
-    assert (words(returned), returned["_meta"]["mcp-bridge/code"]) == ("no: «x»", "mine")
+    assert (get_text(error), error["_meta"]["mcp-bridge/code"]) == ("city: unknown\n  try 'Bonn'", "city")
+    assert (get_text(returned), returned["_meta"]["mcp-bridge/code"]) == ("no: «x»", "mine")
 
 
 # Cancellation
@@ -159,7 +160,7 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(handler_type: 
             stops.set()
 
     handler = wait if handler_type == "async" else lambda data: wait(data)
-    registry = registry_of(entry_of(handler), entry_of(lambda data: "fine", "u"))
+    registry = build_registry(make_entry(handler), make_entry(lambda data: "fine", "u"))
     answers: list[ToolResult] = []
 
     async def calling() -> None:
@@ -178,8 +179,8 @@ async def test_a_real_cancellation_passes_and_the_next_call_works(handler_type: 
 @BOTH_LOOPS
 async def test_a_real_cancellation_does_not_wait_for_a_thread() -> None:
     starts, release = threading.Event(), threading.Event()
-    registry = registry_of(
-        entry_of(lambda data: (starts.set(), release.wait(TIMEOUT))), entry_of(lambda data: "fine", "u")
+    registry = build_registry(
+        make_entry(lambda data: (starts.set(), release.wait(TIMEOUT))), make_entry(lambda data: "fine", "u")
     )
     answers: list[ToolResult] = []
 
@@ -211,7 +212,7 @@ async def test_a_cancellation_inside_a_group_passes_too() -> None:
     caught: list[BaseException] = []
     with anyio.CancelScope() as scope:
         try:
-            await dispatch(registry_of(entry_of(group)))
+            await dispatch(build_registry(make_entry(group)))
         except BaseExceptionGroup as error:
             caught.append(error)
     assert len(caught) == 1
@@ -224,7 +225,7 @@ async def test_a_timeout_around_a_call_ends_it() -> None:
     async def inner(data: Any) -> None:
         await asyncio.sleep(TIMEOUT)
 
-    registry = registry_of(entry_of(outer, "outer"), entry_of(inner, "inner"))
+    registry = build_registry(make_entry(outer, "outer"), make_entry(inner, "inner"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await dispatch(registry, "outer")
@@ -237,7 +238,7 @@ async def test_a_call_whose_task_is_cancelled_has_no_result() -> None:
         starts.set()
         await asyncio.sleep(TIMEOUT)
 
-    calling = asyncio.create_task(dispatch(registry_of(entry_of(wait))))
+    calling = asyncio.create_task(dispatch(build_registry(make_entry(wait))))
     await starts.wait()
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -253,7 +254,7 @@ async def test_a_tool_that_cancels_its_task_does_not_affect_other_calls(waits: b
             await asyncio.sleep(0)
         return "cancelled"
 
-    result = await dispatch(registry_of(entry_of(cancel)))
+    result = await dispatch(build_registry(make_entry(cancel)))
     assert (result.code, result.output) == (("internal_error", None) if waits else (None, "cancelled"))
     await asyncio.sleep(0)
     task: Any = asyncio.current_task()
@@ -275,13 +276,13 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
             stops.append(True)
 
     pipeline = Pipeline(timeout=0.01, tools={"u": ToolLimits(timeout=60)})
-    registry = under(pipeline, entry_of(slow), entry_of(lambda data: "fine", "u"))
+    registry = under(pipeline, make_entry(slow), make_entry(lambda data: "fine", "u"))
     async with connect(registry, mode=mode) as client:
         result = await call(client)
-        assert words(await call(client, "u")) == "fine"
+        assert get_text(await call(client, "u")) == "fine"
     assert stops == [True]
     assert result["_meta"]["mcp-bridge/code"] == "timeout"
-    assert "0.01 seconds" in words(result)
+    assert "0.01 seconds" in get_text(result)
 
 
 @BOTH_LOOPS
@@ -293,7 +294,7 @@ async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
             anyio.from_thread.check_cancelled()
 
     pipeline = Pipeline(timeout=0.01)
-    assert (await dispatch(under(pipeline, entry_of(poll)))).code == "timeout"
+    assert (await dispatch(under(pipeline, make_entry(poll)))).code == "timeout"
     with anyio.fail_after(TIMEOUT):
         while pipeline.threads.busy_count:
             await anyio.lowlevel.checkpoint()
@@ -309,9 +310,9 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     ctx = RunningCall()
     before = anyio.current_time()
     made = ToolCall(id="1", name="t", arguments={})
-    await under(Pipeline(timeout=30), entry_of(look)).dispatch(made, ctx)
+    await under(Pipeline(timeout=30), make_entry(look)).dispatch(made, ctx)
     assert ctx.deadline is None
-    await under(Pipeline(timeout=None), entry_of(look)).dispatch(made, RunningCall())
+    await under(Pipeline(timeout=None), make_entry(look)).dispatch(made, RunningCall())
     assert observations[0] is not None
     assert before + 30 <= observations[0] <= anyio.current_time() + 30
     assert observations[1] is None
@@ -329,7 +330,7 @@ async def test_a_nested_call_ends_by_the_deadline_of_the_outer_call_which_receiv
         observations.append(ctx.deadline)
         return await ctx.invoke("inner")
 
-    registry = under(Pipeline(timeout=1.0), entry_of(inner, "inner"), entry_of(outer, "outer"))
+    registry = under(Pipeline(timeout=1.0), make_entry(inner, "inner"), make_entry(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text
@@ -341,32 +342,32 @@ async def test_a_nested_call_ends_by_the_deadline_of_the_outer_call_which_receiv
 
 async def test_invalid_arguments_are_an_error_with_each_problem_and_the_tool_does_not_run() -> None:
     reached: list[Any] = []
-    async with connect(registry_of(entry_of(reached.append, input_schema=NUMBER))) as client:
+    async with connect(build_registry(make_entry(reached.append, input_schema=NUMBER))) as client:
         result = await call(client, n="x", m=1)
     assert reached == []
     assert result["_meta"]["mcp-bridge/code"] == "invalid_arguments"
-    assert "$.n: expected type integer, got str" in words(result)
-    assert "$.m: additional property not allowed" in words(result)
+    assert "$.n: expected type integer, got str" in get_text(result)
+    assert "$.m: additional property not allowed" in get_text(result)
 
 
 async def test_an_answer_that_does_not_fit_is_a_failure_that_shows_it() -> None:
-    entry = entry_of(lambda data: {"n": "x"}, output_schema=NUMBER)
-    async with connect(registry_of(entry)) as client:
+    entry = make_entry(lambda data: {"n": "x"}, output_schema=NUMBER)
+    async with connect(build_registry(entry)) as client:
         result = await call(client)
     assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
-    assert "$.n: expected type integer" in words(result)
-    assert '{"n":"x"}' in words(result)
+    assert "$.n: expected type integer" in get_text(result)
+    assert '{"n":"x"}' in get_text(result)
     assert "structuredContent" not in result
 
 
 async def test_an_error_of_the_tool_is_not_validated_by_its_output_schema() -> None:
-    entry = entry_of(lambda data: ToolResult(success=False, error="no", output=3), output_schema=NUMBER)
-    assert (await dispatch(registry_of(entry))).error_text == "no"
+    entry = make_entry(lambda data: ToolResult(success=False, error="no", output=3), output_schema=NUMBER)
+    assert (await dispatch(build_registry(entry))).error_text == "no"
 
 
 async def test_every_result_is_timed() -> None:
-    good = await dispatch(registry_of(entry_of(lambda data: 1)))
-    bad = await dispatch(registry_of(entry_of(lambda data: raising(ValueError()))))
+    good = await dispatch(build_registry(make_entry(lambda data: 1)))
+    bad = await dispatch(build_registry(make_entry(lambda data: raise_error(ValueError()))))
     assert good.duration_ms is not None
     assert good.duration_ms >= 0
     assert bad.duration_ms is not None
@@ -413,12 +414,12 @@ async def two(extra: int, data: Any) -> Any:
     ids=["object", "method", "async method", "context first", "keyword context", "partial", "partial twice", "lambda"],
 )
 async def test_every_kind_of_callable_is_a_handler(handler: Callable[..., Any]) -> None:
-    result = await dispatch(registry_of(entry_of(handler)), arguments={"n": 5}, request_id="r")
+    result = await dispatch(build_registry(make_entry(handler)), arguments={"n": 5}, request_id="r")
     assert result.output == 5, result.error
 
 
 async def test_a_builtin_is_a_handler() -> None:
-    assert (await dispatch(registry_of(entry_of(len)), arguments={"n": 5})).output == 1
+    assert (await dispatch(build_registry(make_entry(len)), arguments={"n": 5})).output == 1
 
 
 # Calls made by calls
@@ -438,8 +439,8 @@ async def test_a_tool_calls_another_by_name_and_sees_its_result() -> None:
         good, bad = await ctx.invoke("inner", {"n": 1}), await ctx.invoke("inner", {})
         return {"names": names, "good": good.output, "bad": bad.code}
 
-    inner = entry_of(lambda data: data["n"] + 1, "inner", input_schema=NUMBER)
-    async with connect(registry_of(entry_of(outer, "outer"), inner)) as client:
+    inner = make_entry(lambda data: data["n"] + 1, "inner", input_schema=NUMBER)
+    async with connect(build_registry(make_entry(outer, "outer"), inner)) as client:
         result = await call(client, "outer")
     assert result["structuredContent"] == {"names": ["inner", "outer"], "good": 2, "bad": "invalid_arguments"}
 
@@ -449,7 +450,7 @@ async def test_a_chain_of_another_registry_stays_under_the_policy_and_the_time_o
     async def slow(data: Any) -> None:
         await anyio.sleep_forever()
 
-    inner = under(Pipeline(timeout=None), entry_of(slow, "slow"))
+    inner = under(Pipeline(timeout=None), make_entry(slow, "slow"))
     chain = ToolChain(inner).add_step(ChainStep("slow"))
     outer = under(Pipeline(timeout=0.05), chain.as_tool("chain"))
     with anyio.fail_after(TIMEOUT):

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from mcp_bridge._engine.selection import Selection
-from tests.kits.wire.speaking import entry_of
+from tests.kits.wire.speaking import make_entry
 
 TOOLS = [
-    entry_of(lambda data: 1, "read", tags=["fs", "safe"]),
-    entry_of(lambda data: 1, "write", tags=["fs"]),
-    entry_of(lambda data: 1, "fetch", tags=["net", "safe"]),
-    entry_of(lambda data: 1, "Read"),
+    make_entry(lambda data: 1, "read", tags=["fs", "safe"]),
+    make_entry(lambda data: 1, "write", tags=["fs"]),
+    make_entry(lambda data: 1, "fetch", tags=["net", "safe"]),
+    make_entry(lambda data: 1, "Read"),
 ]
 
 

@@ -13,7 +13,7 @@ from mcp_bridge import open_bridge
 from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.amplifier_modules import write_files
-from tests.kits.hooks.hooks_kit import texts
+from tests.kits.hooks.hooks_kit import get_texts
 
 TOOLS = """
 import asyncio, os, subprocess, sys, time
@@ -52,8 +52,8 @@ async def test_a_cancelled_call_ends_its_programs_and_no_others(tmp_path: Path) 
             tasks.cancel_scope.cancel()
         pid = int(pid_file.read_text())
         assert await wait_for(lambda: not psutil.pid_exists(pid) or _is_zombie(pid), 10)
-        assert texts(await client.call_tool("list_pids")) == texts(before)
-        assert len(texts(before)[0].split(",")) == 2
+        assert get_texts(await client.call_tool("list_pids")) == get_texts(before)
+        assert len(get_texts(before)[0].split(",")) == 2
 
 
 def _is_zombie(pid: int) -> bool:

@@ -15,8 +15,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.isolation import isolated_asking
-from tests.kits.isolation.isolation_kit import build_bridge, dump_result, run_in_both_modes, wait_until
+from tests.kits.isolation.isolation_kit import build_bridge, dump_result, run_in_both_modes
 from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
+from tests.kits.waiting import wait_until_true
 
 
 async def attempt(call: Any) -> Any:
@@ -116,7 +117,7 @@ CASES: dict[str, Case] = {
 
 
 def test_isolated_tools_ask_every_kind_of_form() -> None:
-    assert {*ACCEPTED, *REJECTED} == isolated_asking.kinds().keys()
+    assert {*ACCEPTED, *REJECTED} == isolated_asking.list_types().keys()
 
 
 @EVERY_ERA
@@ -165,7 +166,7 @@ async def test_progress_and_log_messages_arrive_in_order(tmp_path: Path) -> None
             notices[-1].append(list(values))
 
         result = await attempt(client.call_tool("notices", {}, progress_callback=progress))
-        await wait_until(lambda: len(notices[-1]) >= 10)
+        await wait_until_true(lambda: len(notices[-1]) >= 10)
         return result
 
     local, remote = await run_in_both_modes(tmp_path, do, options)

@@ -28,7 +28,7 @@ async def attempt(call: Any) -> Any:
 )
 async def test_isolated_tools_have_the_same_results(name: str, mode: str, tmp_path: Path) -> None:
     async def do(client: Any) -> Any:
-        return {key: await attempt(client.call_tool(name, {"kind": key})) for key in isolated_offers.table()}
+        return {key: await attempt(client.call_tool(name, {"kind": key})) for key in isolated_offers.list_results()}
 
     local, remote = await run_in_both_modes(tmp_path, do, lambda: {"mode": mode})
     assert {key: remote[key] for key in local if remote[key] != local[key]} == {}

@@ -24,10 +24,10 @@ from mcp_bridge._isolation.pool import WorkerPool
 from mcp_bridge._isolation.process import FailedSource
 from mcp_bridge._isolation.source import IsolatedSource
 from tests.kits.constants import TIMEOUT
-from tests.kits.isolation.isolation_kit import wait_until
 from tests.kits.isolation.scripted_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.paths import KITS
+from tests.kits.waiting import wait_until_true
 
 WORKER = KITS / "isolation" / "scripted_worker.py"
 ORDER = WorkerOrder(
@@ -246,7 +246,7 @@ async def test_no_message_of_a_worker_leaks_a_slot_of_the_pool(steps: Any) -> No
     async with open_pool(*steps, "answer") as pool:
         for _ in range(2):
             await call_for_output(pool)
-        await wait_until(lambda: pool._slots.in_use == 0)
+        await wait_until_true(lambda: pool._slots.in_use == 0)
         assert pool._nested_slots.in_use == 0
 
 
@@ -271,7 +271,7 @@ async def test_a_cancelled_call_releases_its_slot_if_its_worker_does_not_read() 
         for request in (REQUEST, huge):
             with anyio.move_on_after(0.2):
                 await pool.call(request, RunningCall())
-            await wait_until(lambda: pool._slots.in_use == 0)
+            await wait_until_true(lambda: pool._slots.in_use == 0)
 
 
 @BOTH_LOOPS
@@ -280,7 +280,7 @@ async def test_a_crashed_call_releases_its_slot_if_it_is_cancelled() -> None:
         for wait in (0.0, 0.005, 0.02, 0.05):
             with anyio.move_on_after(wait), contextlib.suppress(ToolCrashed, ToolUnavailable):
                 await pool.call(REQUEST, RunningCall())
-            await wait_until(lambda: pool._slots.in_use == 0)
+            await wait_until_true(lambda: pool._slots.in_use == 0)
 
 
 @BOTH_LOOPS
@@ -288,7 +288,7 @@ async def test_a_pool_ends_soon_whatever_its_workers_do() -> None:
     async with open_pool("sleep", workers=4) as pool, anyio.create_task_group() as tasks:
         for _ in range(4):
             tasks.start_soon(call_for_output, pool)
-        await wait_until(lambda: len(pool._all) == 4)
+        await wait_until_true(lambda: len(pool._all) == 4)
         tasks.cancel_scope.cancel()
 
 
@@ -297,7 +297,7 @@ async def test_pauses_follow_workers_that_end_without_a_call() -> None:
         for _ in range(3):
             (worker,) = pool._free
             worker.kill()
-            await wait_until(lambda old=worker: pool._free and pool._free[0] is not old)
+            await wait_until_true(lambda old=worker: pool._free and pool._free[0] is not old)
         assert pool._pause >= 2.0
         assert await call_for_output(pool) == "fine"
         assert pool._pause == 0.0

@@ -19,7 +19,7 @@ from typing_extensions import Doc
 from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._json_schema.callables import find_context_parameter, is_context
 from mcp_bridge._json_schema.inference import infer_signature
-from tests.kits.schema.typed_functions import Period, Place, Unit, taking
+from tests.kits.schema.typed_functions import Period, Place, Unit, make_function
 
 if typing.TYPE_CHECKING:
     from nowhere import Missing
@@ -76,9 +76,9 @@ _not_an_expression.__annotations__["a"] = "CallContext ("
         (functools.partial(_plain, ctx=None), None),
         (functools.lru_cache(_plain), "ctx"),
         (functools.wraps(_plain)(lambda **_: None), "ctx"),
-        (taking(Annotated[CallContext, "the call"]), "it"),
-        (taking(typing.ForwardRef("CallContext")), "it"),
-        (taking(int), None),
+        (make_function(Annotated[CallContext, "the call"]), "it"),
+        (make_function(typing.ForwardRef("CallContext")), "it"),
+        (make_function(int), None),
         (iter, None),
         (5, None),
     ],
@@ -186,13 +186,13 @@ def test_description_and_parameters_come_from_the_docstring(words: str) -> None:
 
 @pytest.mark.parametrize("metadata", [Field(description="mine"), "mine", Doc("mine")])
 def test_a_description_in_the_annotation_wins_over_the_docstring(metadata: Any) -> None:
-    function = taking(Annotated[int, metadata])
+    function = make_function(Annotated[int, metadata])
     function.__doc__ = "Do.\n\nArgs:\n    it: theirs\n"
     assert infer_signature(function).input_schema["properties"]["it"]["description"] == "mine"
 
 
 def test_the_last_description_counts_as_in_pydantic() -> None:
-    function = taking(Annotated[Annotated[int, Field(description="first")], "last"])
+    function = make_function(Annotated[Annotated[int, Field(description="first")], "last"])
     assert infer_signature(function).input_schema["properties"]["it"]["description"] == "last"
 
 
@@ -216,6 +216,6 @@ def test_an_inherited_method_keeps_its_words() -> None:
 
 
 def test_metadata_without_words_leaves_the_docstring_s() -> None:
-    function = taking(Annotated[int, annotated_types.Ge(0), Field(le=5)])
+    function = make_function(Annotated[int, annotated_types.Ge(0), Field(le=5)])
     function.__doc__ = "Do.\n\nArgs:\n    it: theirs\n"
     assert infer_signature(function).input_schema["properties"]["it"]["description"] == "theirs"

@@ -18,7 +18,7 @@ from mcp_bridge._protocol.dialects.flattening import ROOT_KEYWORDS, ShapeBuilder
 from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
 from mcp_bridge._protocol.wire.schemas import as_object
 from mcp_bridge._protocol.wire.tools import to_wire
-from tests.kits.fuzzing import TIMES, examples
+from tests.kits.fuzzing import TIMES, use_examples
 from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
 
 # Generating a schema takes longer than all checks of it.
@@ -28,7 +28,7 @@ BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%
 OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)
 
 
-@examples(40)
+@use_examples(40)
 @given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=4))
 def test_an_inlined_schema_accepts_the_same_values_unless_the_original_contains_itself(
     schema: dict[str, Any], data: list[Any]
@@ -48,7 +48,7 @@ def test_an_inlined_schema_accepts_the_same_values_unless_the_original_contains_
             assert not rewritten_validator.is_valid(value)
 
 
-@examples(40)
+@use_examples(40)
 @given(schema=SOUND, data=st.lists(OBJECTS, min_size=1, max_size=4))
 def test_a_flat_schema_accepts_all_values_of_the_original(schema: dict[str, Any], data: list[Any]) -> None:
     root = as_object(schema)
@@ -64,7 +64,7 @@ def test_a_flat_schema_accepts_all_values_of_the_original(schema: dict[str, Any]
         assert rewritten_validator.is_valid(value) or not original.is_valid(value)
 
 
-@examples(40)
+@use_examples(40)
 @given(schema=SOUND, value=DATA | DATA.map(json.dumps))
 def test_a_valid_argument_stays_unchanged_while_an_invalid_one_is_parsed(schema: dict[str, Any], value: Any) -> None:
     schema_of_value = {word: subschema for word, subschema in schema.items() if word != "$defs"}
@@ -79,7 +79,7 @@ def test_a_valid_argument_stays_unchanged_while_an_invalid_one_is_parsed(schema:
         assert ArgumentRepair(tool_schema).repair(fits) is fits
 
 
-@examples(40)
+@use_examples(40)
 @given(schema=HOSTILE, data=DATA)
 def test_no_schema_makes_a_dialect_raise(schema: Any, data: Any) -> None:
     tool = to_wire(ToolDefinition("odd", "Odd.", "tests", schema, schema))

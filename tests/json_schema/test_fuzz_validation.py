@@ -22,7 +22,7 @@ from mcp_bridge._contracts.source import Offer, Publish, Source
 from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._server.tools.methods import ToolIndex
-from tests.kits.fuzzing import built, corpus, examples
+from tests.kits.fuzzing import build_text, read_corpus, use_examples
 from tests.kits.schema.fuzz_schemas import DATA, FITTED, HOSTILE, ODD, SOUND
 
 MAX_SECONDS = 60.0
@@ -41,14 +41,14 @@ def get_verdict(data: Any, schema: Any) -> bool:
     return verdict.valid
 
 
-@examples(150)
+@use_examples(150)
 @given(data=DATA, schema=SOUND)
 def test_any_valid_schema_and_any_json_get_the_verdict_of_the_reference(data: Any, schema: dict[str, Any]) -> None:
     assert check_schema(schema) == []
     assert get_verdict(data, schema) is Draft202012Validator(schema).is_valid(data)
 
 
-@examples(50)
+@use_examples(50)
 @given(pair=FITTED)
 def test_data_that_is_made_to_fit_fits(pair: tuple[Any, Any]) -> None:
     schema, data = pair
@@ -57,7 +57,7 @@ def test_data_that_is_made_to_fit_fits(pair: tuple[Any, Any]) -> None:
     assert get_verdict(data, schema)
 
 
-@examples(75)
+@use_examples(75)
 @given(data=DATA | ODD, schema=HOSTILE)
 def test_a_hostile_schema_is_rejected_with_a_reason_or_validates_without_raising(data: Any, schema: Any) -> None:
     assert all(isinstance(line, str) for line in check_schema(schema))
@@ -67,10 +67,10 @@ def test_a_hostile_schema_is_rejected_with_a_reason_or_validates_without_raising
 def read_finding(finding: dict[str, Any], key: str) -> Any:
     """Return the schema or the data of a finding; a long one is stored as a text that generates it."""
     text = finding.get(f"{key}_text")
-    return json.loads(built(text)) if text else finding[key]
+    return json.loads(build_text(text)) if text else finding[key]
 
 
-@pytest.mark.parametrize("finding", corpus("schema"))
+@pytest.mark.parametrize("finding", read_corpus("schema"))
 def test_a_schema_that_once_failed_is_validated_in_time_or_rejected_with_a_reason(finding: dict[str, Any]) -> None:
     schema, data = read_finding(finding, "schema"), read_finding(finding, "data")
     verdict = get_verdict(data, schema)
@@ -126,7 +126,7 @@ def serve_schema(schema: Any) -> tuple[list[str], list[str], list[str]]:
     return tools[0], tools[1], bridge.problems["offering"]
 
 
-@examples(30)
+@use_examples(30)
 @given(schema=HOSTILE)
 def test_a_tool_with_a_hostile_schema_is_listed_or_rejected_with_a_reason_and_others_are_served(
     schema: Any,

@@ -31,8 +31,8 @@ from tests.kits.schema.typed_functions import (
     Point,
     Trip,
     Unit,
-    accepts,
-    returning,
+    is_valid,
+    make_returning_function,
 )
 
 # -- titles --------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_a_default_in_two_places_is_rejected() -> None:
 def test_an_unspecific_or_unsupported_return_type_has_no_schema(annotation: Any) -> None:
     if annotation is OldOptions and sys.version_info >= (3, 12):
         pytest.skip("pydantic reads typing.TypedDict from Python 3.12 on")
-    assert infer_signature(returning(annotation)).output_schema == {}
+    assert infer_signature(make_returning_function(annotation)).output_schema == {}
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,19 @@ def test_an_unspecific_or_unsupported_return_type_has_no_schema(annotation: Any)
     ids=str,
 )  # fmt: skip
 def test_a_return_type_becomes_the_schema_of_its_json(annotation: Any, answer: Any) -> None:
-    schema = infer_signature(returning(annotation)).output_schema
+    schema = infer_signature(make_returning_function(annotation)).output_schema
     assert schema
-    assert accepts(schema, answer)
-    assert not accepts(schema, ["something", "else"])
+    assert is_valid(schema, answer)
+    assert not is_valid(schema, ["something", "else"])
     assert "title" not in schema
 
 
 def test_an_optional_answer_may_be_null() -> None:
-    assert infer_signature(returning(Optional[int])).output_schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert infer_signature(make_returning_function(Optional[int])).output_schema == {
+        "anyOf": [{"type": "integer"}, {"type": "null"}]
+    }
 
 
 def test_the_schema_of_a_result_describes_its_serialized_form() -> None:
-    assert infer_signature(returning(Place)).output_schema["required"] == ["name"]
-    assert infer_signature(returning(Decimal)).output_schema["type"] == "string"
+    assert infer_signature(make_returning_function(Place)).output_schema["required"] == ["name"]
+    assert infer_signature(make_returning_function(Decimal)).output_schema["type"] == "string"

@@ -14,8 +14,8 @@ from mcp_bridge import tool
 from mcp_bridge._contracts.parameters import Header
 from mcp_bridge._json_schema.headers import check_headers
 from mcp_bridge.testing import connect
-from tests.kits.fuzzing import examples
-from tests.kits.wire.speaking import listed, registry_of
+from tests.kits.fuzzing import use_examples
+from tests.kits.wire.speaking import build_registry, list_tools
 
 
 class Region(enum.Enum):
@@ -96,8 +96,8 @@ async def test_clients_receive_and_accept_headers() -> None:
     def query(region: Annotated[Region, Header("Region")], limit: Annotated[int, Header("Limit")] = 5) -> str:
         return f"{region.value} {limit}"
 
-    async with connect(registry_of(query.tool_entry)) as client:  # type: ignore[attr-defined]
-        [definition] = await listed(client)
+    async with connect(build_registry(query.tool_entry)) as client:  # type: ignore[attr-defined]
+        [definition] = await list_tools(client)
     assert find_invalid_x_mcp_header(definition["inputSchema"]) is None
     assert x_mcp_header_map(definition["inputSchema"]) == {("region",): "Region", ("limit",): "Limit"}
 
@@ -310,7 +310,7 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-@examples(40)
+@use_examples(40)
 @given(st.recursive(LEAF, nested, max_leaves=8))
 def test_exactly_the_headers_that_clients_would_drop_are_reported(schema: Any) -> None:
     assert (check_headers(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

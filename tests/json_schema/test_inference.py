@@ -31,9 +31,9 @@ from tests.kits.schema.typed_functions import (
     Point,
     Trip,
     Unit,
-    accepts,
-    problems,
-    taking,
+    get_problems,
+    is_valid,
+    make_function,
 )
 
 if typing.TYPE_CHECKING:
@@ -79,32 +79,32 @@ VALUES = [
 def test_bind_accepts_the_same_values_as_the_schema_and_builds_instances(
     annotation: Any, good: Any, value: Any, bad: Any
 ) -> None:
-    signature = infer_signature(taking(annotation))
-    assert accepts(signature.input_schema, {"it": good})
-    assert not accepts(signature.input_schema, {"it": bad})
+    signature = infer_signature(make_function(annotation))
+    assert is_valid(signature.input_schema, {"it": good})
+    assert not is_valid(signature.input_schema, {"it": bad})
     bound = signature.bind({"it": good})
     assert bound == {"it": value}
     assert type(bound["it"]) is type(value)
-    assert problems(signature, {"it": bad})[0].startswith("$.it")
+    assert get_problems(signature, {"it": bad})[0].startswith("$.it")
 
 
 @pytest.mark.parametrize(("annotation", "value"), [(int, 1), (list[int], [1]), (Node, Node(value=1)), (float, 1.0)])
 def test_a_whole_float_is_an_integer_as_in_json_schema(annotation: Any, value: Any) -> None:
     data = {"it": {int: 1.0, Node: {"value": 1.0}, float: 1.0}.get(annotation, [1.0])}
-    signature = infer_signature(taking(annotation))
-    assert accepts(signature.input_schema, data)
+    signature = infer_signature(make_function(annotation))
+    assert is_valid(signature.input_schema, data)
     assert signature.bind(data) == {"it": value}
 
 
 def test_a_broken_number_is_no_integer() -> None:
-    assert problems(infer_signature(taking(int)), {"it": 1.5}) == ("$.it: Input should be a valid integer",)
+    assert get_problems(infer_signature(make_function(int)), {"it": 1.5}) == ("$.it: Input should be a valid integer",)
 
 
 @pytest.mark.parametrize("value", [1.0, [1, {"b": None}]])
 @pytest.mark.parametrize("annotation", [inspect.Parameter.empty, Any])
 def test_without_a_type_any_json_value_passes_unchanged(annotation: Any, value: Any) -> None:
-    signature = infer_signature(taking(annotation))
-    assert accepts(signature.input_schema, {"it": value})
+    signature = infer_signature(make_function(annotation))
+    assert is_valid(signature.input_schema, {"it": value})
     assert signature.bind({"it": value}) == {"it": value}
 
 
@@ -112,8 +112,8 @@ def test_without_a_type_any_json_value_passes_unchanged(annotation: Any, value: 
 
 
 def test_problems_carry_the_path_to_the_value() -> None:
-    signature = infer_signature(taking(Trip))
-    assert problems(signature, {"it": {"stops": [{"name": "A"}, {"name": 1, "tags": [2]}, {}]}}) == (
+    signature = infer_signature(make_function(Trip))
+    assert get_problems(signature, {"it": {"stops": [{"name": "A"}, {"name": 1, "tags": [2]}, {}]}}) == (
         "$.it.stops[1].name: Input should be a valid string",
         "$.it.stops[1].tags[0]: Input should be a valid string",
         "$.it.stops[2].name: Field required",
@@ -121,7 +121,7 @@ def test_problems_carry_the_path_to_the_value() -> None:
 
 
 def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
-    assert problems(infer_signature(taking(int | list[int])), {"it": "x"}) == (
+    assert get_problems(infer_signature(make_function(int | list[int])), {"it": "x"}) == (
         "$.it: Input should be a valid integer",
         "$.it: Input should be a valid array",
     )
@@ -129,11 +129,13 @@ def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
 
 def test_branches_that_say_the_same_say_it_once() -> None:
     either = Annotated[int, Field(le=1)] | Annotated[int, Field(ge=9)]
-    assert problems(infer_signature(taking(either)), {"it": "x"}) == ("$.it: Input should be a valid integer",)
+    assert get_problems(infer_signature(make_function(either)), {"it": "x"}) == (
+        "$.it: Input should be a valid integer",
+    )
 
 
 def test_missing_and_unknown_arguments_are_both_reported() -> None:
-    assert problems(infer_signature(taking(int)), {"that": 1}) == (
+    assert get_problems(infer_signature(make_function(int)), {"that": 1}) == (
         "$.it: Field required",
         "$.that: Extra inputs are not permitted",
     )
@@ -145,14 +147,14 @@ def test_the_message_of_an_authors_validator_is_reported() -> None:
             raise ValueError("must be even")
         return value
 
-    assert problems(infer_signature(taking(Annotated[int, AfterValidator(even)])), {"it": 1}) == (
+    assert get_problems(infer_signature(make_function(Annotated[int, AfterValidator(even)])), {"it": 1}) == (
         "$.it: Value error, must be even",
     )
 
 
 @pytest.mark.parametrize("data", [{"it": object()}, {"it": "\ud800"}, [1]])
 def test_arguments_that_are_not_a_json_object_are_a_problem(data: Any) -> None:
-    assert problems(infer_signature(taking(Any)), data)[0].startswith("$: ")
+    assert get_problems(infer_signature(make_function(Any)), data)[0].startswith("$: ")
 
 
 # -- parameters ----------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ def test_names_that_pydantic_keeps_for_itself_are_ordinary_parameters() -> None:
 
     data = {"title": "t", "json": 1, "model_config": 2, "_x": 3, "schema": 4, "p0": 5, "validate": 6}
     signature = infer_signature(tool)
-    assert accepts(signature.input_schema, data)
+    assert is_valid(signature.input_schema, data)
     assert list(signature.input_schema["properties"]) == list(data)
     assert signature.bind(data) == data
 
@@ -180,7 +182,7 @@ def test_defaults_are_shown_and_left_to_the_function() -> None:
 
 @pytest.mark.parametrize("default", [object(), float("nan")])
 def test_a_default_that_json_does_not_have_is_not_shown(default: Any) -> None:
-    schema = infer_signature(taking(Any, default)).input_schema
+    schema = infer_signature(make_function(Any, default)).input_schema
     assert schema == {"type": "object", "properties": {"it": {}}, "additionalProperties": False}
 
 
@@ -209,10 +211,10 @@ NULLABLE = [
 
 @pytest.mark.parametrize(("annotation", "is_shown"), NULLABLE, ids=lambda item: str(item)[:40])
 def test_a_null_default_is_in_the_schema_only_if_null_fits(annotation: Any, is_shown: bool) -> None:
-    schema = infer_signature(taking(annotation, None)).input_schema
+    schema = infer_signature(make_function(annotation, None)).input_schema
     assert ("default" in schema["properties"]["it"]) is is_shown
-    assert accepts(schema, {"it": None}) is is_shown
-    assert accepts(schema, {})
+    assert is_valid(schema, {"it": None}) is is_shown
+    assert is_valid(schema, {})
 
 
 def test_defaults_in_a_pydantic_field_are_filled_in_because_the_function_cannot_see_them() -> None:
@@ -235,11 +237,11 @@ def test_defaults_in_a_pydantic_field_are_filled_in_because_the_function_cannot_
         "type": "integer", "default": 3, "minimum": 0, "description": "how many",
     }  # fmt: skip
     assert signature.bind({"c": 1}) == {"a": 3, "b": [], "c": 1, "d": 7}
-    assert problems(signature, {"c": 1, "a": -1}) == ("$.a: Input should be greater than or equal to 0",)
+    assert get_problems(signature, {"c": 1, "a": -1}) == ("$.a: Input should be greater than or equal to 0",)
 
 
 def test_a_parameter_is_known_by_its_own_name_whatever_alias_its_field_has() -> None:
-    signature = infer_signature(taking(Annotated[int, Field(alias="a", validation_alias="b")]))
+    signature = infer_signature(make_function(Annotated[int, Field(alias="a", validation_alias="b")]))
     assert list(signature.input_schema["properties"]) == ["it"]
     assert signature.bind({"it": 1}) == {"it": 1}
 
@@ -256,14 +258,14 @@ def test_positional_only_parameters_and_stars_are_called_by_name() -> None:
 
     signature = infer_signature(tool)
     data = {"a": 1, "rest": [{"name": "A"}], "x": "2026-01-02", "others": "2026-01-03"}
-    assert accepts(signature.input_schema, data)
-    assert not accepts(signature.input_schema, {"a": 1, "x": 5})
+    assert is_valid(signature.input_schema, data)
+    assert not is_valid(signature.input_schema, {"a": 1, "x": 5})
     assert signature.input_schema["required"] == ["a"]
     assert signature.call(**signature.bind(data)) == (
         1, 2, 3, (Place(name="A"),), 4, {"x": date(2026, 1, 2), "others": date(2026, 1, 3)},
     )  # fmt: skip
     assert signature.call(**signature.bind({"a": 1, "b": 5, "c": 6})) == (1, 5, 6, (), 4, {})
-    assert problems(signature, {"a": 1, "x": 5})[0].startswith("$.x: ")
+    assert get_problems(signature, {"a": 1, "x": 5})[0].startswith("$.x: ")
 
 
 def test_an_ordinary_function_is_called_as_it_is() -> None:
@@ -276,15 +278,15 @@ def test_without_keyword_arguments_nothing_else_is_allowed_and_with_them_anythin
     def closed(a: int = 0): ...
     def opened(a: int = 0, **others): ...
 
-    assert not accepts(infer_signature(closed).input_schema, {"b": 1})
-    assert problems(infer_signature(closed), {"p0": 1}) == ("$.p0: Extra inputs are not permitted",)
+    assert not is_valid(infer_signature(closed).input_schema, {"b": 1})
+    assert get_problems(infer_signature(closed), {"p0": 1}) == ("$.p0: Extra inputs are not permitted",)
     assert infer_signature(opened).input_schema["additionalProperties"] is True
     assert infer_signature(opened).bind({"b": [1], "p0": 2, "self": 3}) == {"b": [1], "p0": 2, "self": 3}
 
 
 def test_constraints_reach_the_schema() -> None:
     annotation = Annotated[float, annotated_types.Gt(0), Field(le=10, multiple_of=0.5, examples=[1.5])]
-    assert infer_signature(taking(annotation)).input_schema["properties"]["it"] == {
+    assert infer_signature(make_function(annotation)).input_schema["properties"]["it"] == {
         "type": "number", "exclusiveMinimum": 0, "maximum": 10, "multipleOf": 0.5, "examples": [1.5],
     }  # fmt: skip
 
@@ -299,7 +301,7 @@ def test_skipped_parameters_the_context_and_filled_in_ones_are_not_in_the_schema
     assert list(signature.input_schema["properties"]) == ["a"]
     assert "secret" not in str(signature.input_schema)
     assert signature.context == "ctx"
-    assert problems(signature, {"a": 1, "ctx": 1, "db": 2, "token": "mine", "free": 3}) == (
+    assert get_problems(signature, {"a": 1, "ctx": 1, "db": 2, "token": "mine", "free": 3}) == (
         "$.ctx: not an argument of this tool",
         "$.db: not an argument of this tool",
         "$.token: not an argument of this tool",
@@ -351,7 +353,7 @@ def test_a_parameter_that_cannot_be_inferred_is_rejected_with_its_name_and_advic
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic reads typing.TypedDict from Python 3.12 on")
 def test_an_old_typed_dict_is_rejected_with_advice() -> None:
     with pytest.raises(TypeError, match=r"parameter 'it' .*OldOptions.*typing_extensions\.TypedDict.*input_schema="):
-        infer_signature(taking(OldOptions))
+        infer_signature(make_function(OldOptions))
 
 
 def test_a_callable_without_a_signature_is_rejected() -> None:
@@ -360,4 +362,4 @@ def test_a_callable_without_a_signature_is_rejected() -> None:
 
 
 def test_a_secret_default_is_not_in_the_schema() -> None:
-    assert "hunter2" not in str(infer_signature(taking(SecretStr, SecretStr("hunter2"))).input_schema)
+    assert "hunter2" not in str(infer_signature(make_function(SecretStr, SecretStr("hunter2"))).input_schema)

@@ -16,10 +16,10 @@ from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._protocol.dialects.linting import lint
 from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge.testing import connect
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 from tests.kits.schema.fuzz_schemas import DATA, SOUND
 from tests.kits.schema.typed_functions import Place, Trip, Unit
-from tests.kits.wire.speaking import listed, registry_of
+from tests.kits.wire.speaking import build_registry, list_tools
 
 UNIT = {"type": "string", "enum": ["celsius", "kelvin"]}
 
@@ -135,9 +135,9 @@ async def test_problems_have_their_paths_in_the_arguments() -> None:
         "trip": {"stops": [{"name": "Ulm"}, {"name": 5, "tags": ["a", 1]}]},
         "tree": {"branches": [], "station": {"reading": {"unit": "rankine", "value": -1}}},
     }
-    async with connect(registry_of(plan.tool_entry)) as client:  # type: ignore[attr-defined]
+    async with connect(build_registry(plan.tool_entry)) as client:  # type: ignore[attr-defined]
         result = await client.call_tool("plan", arguments)
-        [definition] = await listed(client)
+        [definition] = await list_tools(client)
     text = result.content[0].text
     assert result.is_error
     assert "$.trip.stops[1].name: expected type string, got integer" in text
@@ -169,7 +169,7 @@ def test_a_reference_that_leads_elsewhere_stays(schema: dict[str, Any]) -> None:
     assert inline_definitions(schema) is schema
 
 
-@examples(40)
+@use_examples(40)
 @given(schema=SOUND, data=st.lists(DATA, min_size=1, max_size=4))
 def test_a_schema_accepts_the_same_values_with_and_without_references(schema: dict[str, Any], data: list[Any]) -> None:
     original, inlined_validator = Validator(schema), Validator(inline_definitions(schema))

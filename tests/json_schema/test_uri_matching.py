@@ -12,7 +12,7 @@ from mcp.shared.uri_template import InvalidUriTemplate
 from mcp.shared.uri_template import UriTemplate as OfficialTemplate
 
 from mcp_bridge._json_schema.uri_templates import MAX_URI_LENGTH, MAX_VARIABLES, UriTemplate
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 LETTERS = "ab-./;?#&=,xé "
 
@@ -98,7 +98,7 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
     return template, uri
 
 
-@examples(500)
+@use_examples(500)
 @given(pairs() | st.tuples(templates(), st.text(LETTERS).map("a:x{}".format)))
 @example(("a:x{;b}", "a:x;b=;b"))
 @example(("a:x{b}a:x", "a:xa:xa:x"))

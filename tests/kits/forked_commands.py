@@ -26,7 +26,7 @@ from tests.kits.paths import ROOT
 
 MODULE = "mcp_bridge"
 _PROCESSES: list[subprocess.Popen[str]] = []
-"""Kept, as their standard input is: its end is theirs."""
+"""The processes to fork. They are kept here so that their standard input stays open: they exit at its end."""
 CLIENT = """
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
@@ -39,7 +39,7 @@ with socket.socket(socket.AF_UNIX) as server:
 
 
 @functools.cache
-def forked_command() -> list[str]:
+def get_forked_command() -> list[str]:
     """Return the command line that runs `mcp_bridge` or a script in a fork. The process to fork starts once."""
     folder = Path(tempfile.mkdtemp(prefix="fc"))
     client, path = folder / "client.py", folder / "socket"
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str], folder: str) -> int:
-    """The exit code of a command."""
+    """Run a command and return its exit code."""
     sys.argv = arguments
     code: object = 0
     try:

@@ -18,8 +18,8 @@ TIMES = int(os.environ.get("FUZZ", "1"))
 CORPUS = Path(__file__).parent / "corpus"
 
 
-def examples(number: int) -> settings:
-    """Settings for this number of examples, times FUZZ. In CI the examples are always the same, so failures repeat."""
+def use_examples(number: int) -> settings:
+    """Return settings with this number of examples, times FUZZ. In CI the same examples run each time."""
     return settings(
         max_examples=number * TIMES,
         derandomize="CI" in os.environ and TIMES == 1,
@@ -30,16 +30,19 @@ def examples(number: int) -> settings:
     )
 
 
-def corpus(replays: str) -> list[Any]:
-    """The findings of one kind, as parameters of a test."""
+def read_corpus(replays: str) -> list[Any]:
+    """Return the findings of one kind, as parameters of a test."""
     findings = [(path, json.loads(path.read_text())) for path in sorted(CORPUS.glob("*.json"))]
     return [pytest.param(finding, id=path.stem) for path, finding in findings if finding["kind"] == replays]
 
 
-def built(text: Any) -> str:
-    """Text of a finding: a list is joined; `{"repeat": [text, times]}`; `{"nest": [[open, close], text, depth]}`."""
+def build_text(text: Any) -> str:
+    """Return the text that a finding describes in a short form.
+
+    A list is joined, `{"repeat": [text, times]}` repeats a text, and `{"nest": [[open, close], text, depth]}` nests it.
+    """
     if isinstance(text, list):
-        return "".join(map(built, text))
+        return "".join(map(build_text, text))
     if isinstance(text, dict) and "repeat" in text:
         repeated, times = text["repeat"]
         return str(repeated * times)

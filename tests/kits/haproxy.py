@@ -1,4 +1,4 @@
-"""HAProxy with the file of the example deployment, in front of servers of a test."""
+"""Runs HAProxy in front of servers of a test, with the configuration of the example deployment."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tests.kits.redis_server import find_free_port
-from tests.kits.survival.isolation_live import eventually
+from tests.kits.upstream.upstream_kit import find_free_port
+from tests.kits.waiting import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config" / "deploy" / "haproxy.cfg"
 
 
 @contextlib.contextmanager
-def proxying(urls: Sequence[str], folder: Path) -> Iterator[str]:
-    """The URL of a proxy for servers at these URLs."""
+def run_haproxy(urls: Sequence[str], folder: Path) -> Iterator[str]:
+    """Run a proxy for servers at these URLs, and yield its URL."""
     if not shutil.which("haproxy"):
         pytest.skip("haproxy is not installed (Debian: apt-get install haproxy)")
     address = f"127.0.0.1:{find_free_port()}"
@@ -33,7 +33,7 @@ def proxying(urls: Sequence[str], folder: Path) -> Iterator[str]:
     (folder / "haproxy.cfg").write_text(text.replace("bind :8808", f"bind {address}"))
     with subprocess.Popen(["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]) as process:
         try:
-            eventually(lambda: _is_ready(f"http://{address}/health"))
+            wait_until(lambda: _is_ready(f"http://{address}/health"))
             yield f"http://{address}{urlsplit(urls[0]).path}"
         finally:
             process.terminate()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kits.upstream.upstream_kit import find_free_port
+
 
 class RedisServer:
     """A redis-server on a loopback port. A test can kill it and start it again with its data (`appendfsync always`)."""
@@ -60,11 +62,6 @@ class RedisServer:
                 return connection.recv(64).startswith(b"+PONG")
         except OSError:
             return False
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mcp_bridge._settings.sections import ToolLimitSettings
 from mcp_bridge.testing import connect
 from tests.kits.audit.audit_kit import read_records
 from tests.kits.policies.policies_kit import build_bridge
-from tests.kits.policies.ways import CASES, ELSEWHERE, TRAIL, WAYS, follow_way, publish_name
+from tests.kits.policies.ways import CASES, TRAIL, UNTESTED_SETTINGS, WAYS, follow_way, publish_name
 
 NO_EXAMPLE = r"^(?! *(?:>>>|\.\.\. )).*"
 STARTS_CALL = re.compile(NO_EXAMPLE + r"\.(dispatch|dispatch_entry|invoke|invoke_entry|run_prepared)\(", re.MULTILINE)
@@ -59,7 +59,7 @@ def test_every_policy_and_every_setting_on_a_tool_is_in_the_matrix() -> None:
         for key in override
     }
     models = (SourceSettings, ToolOverrideSettings, ArgumentOverrideSettings, ToolLimitSettings)
-    assert {name for model in models for name in model.model_fields} == case_names | set(ELSEWHERE)
+    assert {name for model in models for name in model.model_fields} == case_names | set(UNTESTED_SETTINGS)
 
 
 def test_every_module_that_starts_calls_is_a_way_in_the_matrix() -> None:

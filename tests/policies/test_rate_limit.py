@@ -19,7 +19,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge.testing import connect
 from tests.kits.constants import STATELESS
 from tests.kits.http.http_hosting import HttpWay
-from tests.kits.http.http_process import command, running
+from tests.kits.http.http_process import get_command, run_http_server
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
@@ -162,10 +162,10 @@ async def serve(folder: Path, url: str) -> AsyncIterator[Any]:
         "http": {"tokens": {"ann": "env:TOKEN_ANN", "eve": "env:TOKEN_EVE"}},
     }
     (folder / "limited.json").write_text(json.dumps(settings))
-    argv = command("limited.json", "--http", "127.0.0.1:0")
+    argv = get_command("limited.json", "--http", "127.0.0.1:0")
     env = {**os.environ, "TOKEN_ANN": "token-of-ann", "TOKEN_EVE": "token-of-eve"}
-    async with running(folder, argv, env) as server:
-        yield lambda name: HttpWay("http", STATELESS).to(server.base, token=f"token-of-{name}")
+    async with run_http_server(folder, argv, env) as server:
+        yield lambda name: HttpWay("http", STATELESS).connect(server.base, token=f"token-of-{name}")
 
 
 async def try_call(client: Client) -> bool:

@@ -20,7 +20,7 @@ from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call
 from mcp_bridge.middleware import Pipeline
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import entry_of, raising
+from tests.kits.wire.speaking import make_entry, raise_error
 
 pytestmark = BOTH_LOOPS
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -28,7 +28,7 @@ tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 def serving(handler: Any, threads: int) -> ToolRegistry:
     registry = ToolRegistry(pipeline=Pipeline(threads=threads, timeout=None))
-    registry.register(entry_of(handler))
+    registry.register(make_entry(handler))
     return registry
 
 
@@ -101,7 +101,7 @@ async def test_an_abandoned_thread_keeps_its_slot_until_it_ends() -> None:
                 tasks.cancel_scope.cancel()
             assert threads.busy_count == 1
             with pytest.raises(Overloaded):
-                await threads.run(raising, AssertionError("there was no place"))
+                await threads.run(raise_error, AssertionError("there was no place"))
             assert threads.busy_count == 1
     finally:
         release.set()
@@ -193,7 +193,7 @@ async def test_an_error_of_a_thread_is_raised(error: BaseException) -> None:
     threads = ThreadPool(1)
     caught: list[BaseException] = []
     try:
-        await threads.run(raising, error)
+        await threads.run(raise_error, error)
     except BaseException as seen:
         caught.append(seen)
     assert threads.busy_count == 0

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ValidationError
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge._server.params import _load_schemas, list_result_problems, load_param_schemas
 from tests.kits.constants import ENVELOPE, HANDSHAKE, META_PREFIX, STATELESS, make_envelope
-from tests.kits.fuzzing import examples
-from tests.kits.schema.fuzz_messages import list_messages, sent
+from tests.kits.fuzzing import use_examples
+from tests.kits.schema.fuzz_messages import generate_message, list_messages
 
 META = {"_meta": ENVELOPE}
 PROMPT = {"type": "ref/prompt", "name": "paint"}
@@ -283,30 +283,30 @@ def test_the_results_of_clients_are_checked(method: str, version: str, result: A
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("params"))
-@examples(60)
+@use_examples(60)
 @given(data=st.data())
 def test_params_get_the_verdict_of_the_official_types(method: str, version: str, data: st.DataObject) -> None:
     """The types are strict here. Otherwise they take "1" for a number and True for an integer, for example."""
-    params = data.draw(sent("params", method, version))
+    params = data.draw(generate_message("params", method, version))
     model = {**CLIENT_REQUESTS, **CLIENT_NOTIFICATIONS}[method, version]
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     assert (not find_error(method, version, params)) is fits(model, message)
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("params"))
-@examples(20)
+@use_examples(20)
 @given(data=st.data())
 def test_the_first_message_gets_the_verdict_of_later_ones(method: str, version: str, data: st.DataObject) -> None:
-    params = data.draw(sent("params", method, version))
+    params = data.draw(generate_message("params", method, version))
     _load_schemas.cache_clear()
     assert len({find_error(method, version, params) for _ in range(3)}) == 1
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("params"))
-@examples(30)
+@use_examples(30)
 @given(data=st.data())
 def test_valid_params_can_be_parsed_by_the_official_server(method: str, version: str, data: st.DataObject) -> None:
-    params = data.draw(sent("params", method, version))
+    params = data.draw(generate_message("params", method, version))
     if isinstance(params, dict) and not find_error(method, version, params):
         parse = parse_client_request if (method, version) in CLIENT_REQUESTS else parse_client_notification
         parse(method, version, remove_differences(params))
@@ -324,10 +324,10 @@ def remove_differences(params: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("results"))
-@examples(60)
+@use_examples(60)
 @given(data=st.data())
 def test_results_get_the_verdict_of_the_official_types(method: str, version: str, data: st.DataObject) -> None:
-    result = data.draw(sent("results", method, version))
+    result = data.draw(generate_message("results", method, version))
     if version == HANDSHAKE:
         assert (not list_result_problems(method, version, result)) is fits(CLIENT_RESULTS[method, version], result)
     else:

@@ -20,7 +20,7 @@ from mcp_bridge._server.redaction import SecretRedaction
 from mcp_bridge.questions import Link, Sampling
 from mcp_bridge.serving import State
 from mcp_bridge.sources import ResourceEntry
-from tests.kits.wire.speaking import ERAS, call, connect, listed, registry_of
+from tests.kits.wire.speaking import ERAS, build_registry, call, connect, list_tools
 
 SECRET = "hunter2-and-more"
 FORM = {"type": "object", "properties": {"x": {"type": "string", "title": SECRET}}}
@@ -51,7 +51,7 @@ def asking(ask: Ask) -> Bridge:
     async def handler(data: Any, ctx: CallContext) -> Any:
         return await ask(ctx)
 
-    bridge = Bridge(registry_of(ToolEntry("t", "", handler)))
+    bridge = Bridge(build_registry(ToolEntry("t", "", handler)))
     bridge.hide_secrets([SECRET])
     return bridge
 
@@ -81,11 +81,11 @@ async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: As
 
 @ERAS
 async def test_what_is_hidden_while_a_client_is_connected_is_hidden_from_then_on(mode: str) -> None:
-    bridge = Bridge(registry_of(ToolEntry("t", SECRET, lambda data: {SECRET: [SECRET]})))
+    bridge = Bridge(build_registry(ToolEntry("t", SECRET, lambda data: {SECRET: [SECRET]})))
     async with connect(bridge, mode=mode) as client:
         assert SECRET in json.dumps(await call(client))
         bridge.hide_secrets([SECRET])
-        report = json.dumps([await listed(client), await call(client)])
+        report = json.dumps([await list_tools(client), await call(client)])
     assert SECRET not in report
     assert report.count("[secret]") >= 3
 
@@ -117,7 +117,7 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
 async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
     mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bridge = Bridge(registry_of(ToolEntry("t", "", lambda data: "x")))
+    bridge = Bridge(build_registry(ToolEntry("t", "", lambda data: "x")))
 
     def broken(*args: Any) -> Any:
         raise RuntimeError(f"/a/path and {SECRET}")
@@ -148,7 +148,7 @@ def test_words_of_the_protocol_are_no_secrets(word: str) -> None:
 
 
 def test_the_token_and_the_keys_of_an_embedding_program_are_secrets() -> None:
-    registry = registry_of(ToolEntry("t", "", lambda data: "x"))
+    registry = build_registry(ToolEntry("t", "", lambda data: "x"))
     bridge = to_bridge(registry, token="a-token-of-4b", state=State(keys=["k" * 32]))
     redactor = bridge.endpoint.redactor
     assert redactor.redact_text(f"a-token-of-4b {'k' * 32}") == "[secret] [secret]"

@@ -24,7 +24,7 @@ from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.app import HttpOptions
 from mcp_bridge.testing import connect
 from tests.kits.constants import HTTP_HEADERS
-from tests.kits.http.http_hosting import EVERY_HTTP_WAY, HttpWay, serve_http
+from tests.kits.http.http_hosting import IN_EVERY_HTTP_WAY, HttpWay, serve_http
 
 ERAS = pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")])
 
@@ -144,13 +144,13 @@ def parse(text: str) -> dict[str, list[Any]]:
     return {family.name: family.samples for family in text_string_to_metric_families(text)}
 
 
-@EVERY_HTTP_WAY
-async def test_prometheus_reads_the_same_durations(road: HttpWay) -> None:
+@IN_EVERY_HTTP_WAY
+async def test_prometheus_reads_the_same_durations(way: HttpWay) -> None:
     bridge = to_bridge(make_registry())
     access = Access.for_host("127.0.0.1", token="a-token-for-tests")
     options = HttpOptions(access=access, metrics=build_metrics(bridge))
     async with serve_http(bridge, options=options) as (base, _):
-        async with road.to(base, token="a-token-for-tests") as client:
+        async with way.connect(base, token="a-token-for-tests") as client:
             await client.call_tool("echo", {"text": "a"})
         async with httpx2.AsyncClient(headers={"Authorization": "Bearer a-token-for-tests"}) as http:
             response = await http.get(f"{base}/metrics")

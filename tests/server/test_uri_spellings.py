@@ -11,7 +11,7 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge.sources import ResourceEntry, ResourceTemplate
 from mcp_bridge.testing import connect
-from tests.kits.upstream.everything_kit import wait_until
+from tests.kits.waiting import wait_until_true
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def test_an_update_is_notified_with_the_uri_that_was_subscribed_to(registr
     async with connect(Bridge(registry), mode="legacy", message_handler=receive) as client:
         await client.subscribe_resource("docs://caf%C3%A9/menu")
         registry.resource_updated("docs://café/menu")
-        await wait_until(lambda: updates == ["docs://caf%C3%A9/menu"])
+        await wait_until_true(lambda: updates == ["docs://caf%C3%A9/menu"])
         await client.unsubscribe_resource("docs://café/menu")
         registry.resource_updated("docs://café/menu")
         await client.list_tools()

@@ -18,8 +18,8 @@ from hypothesis import given
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import Settings, load
-from tests.kits.fuzzing import TIMES, built, corpus, examples
-from tests.kits.settings.settings_mutations import ENVIRON, files
+from tests.kits.fuzzing import TIMES, build_text, read_corpus, use_examples
+from tests.kits.settings.settings_mutations import ENVIRON, generate_files
 
 SLOW = 60.0
 """The most seconds of CPU for a file of this size; unbounded growth takes far longer."""
@@ -67,8 +67,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_file_gives_settings_or_one_error_with_its_path_and_no_secret(place: Path, suffix: str) -> None:
     path = place / f"mcp-bridge.{suffix}"
 
-    @examples(50)
-    @given(content=files(suffix))
+    @use_examples(50)
+    @given(content=generate_files(suffix))
     def check(content: bytes) -> None:
         path.write_bytes(content)
         load_and_build(path)
@@ -76,21 +76,21 @@ def test_any_file_gives_settings_or_one_error_with_its_path_and_no_secret(place:
     check()
 
 
-@pytest.mark.parametrize("finding", corpus("settings"))
+@pytest.mark.parametrize("finding", read_corpus("settings"))
 def test_settings_from_earlier_failures_are_rejected_with_a_readable_error(
     place: Path, finding: dict[str, Any]
 ) -> None:
     path = place / f"mcp-bridge.{finding['suffix']}"
-    path.write_text(built(finding["text"]))
+    path.write_text(build_text(finding["text"]))
     error = load_and_build(path)
     assert isinstance(error, ConfigError), finding["name"]
     assert finding["expect"] in str(error)
 
 
-@pytest.mark.parametrize("finding", corpus("settings")[:: 1 if TIMES > 1 else 4])
+@pytest.mark.parametrize("finding", read_corpus("settings")[:: 1 if TIMES > 1 else 4])
 def test_the_command_prints_the_error_in_one_line_and_exits_with_2(place: Path, finding: dict[str, Any]) -> None:
     path = place / f"mcp-bridge.{finding['suffix']}"
-    path.write_text(built(finding["text"]))
+    path.write_text(build_text(finding["text"]))
     command = [sys.executable, "-m", "mcp_bridge", "validate", str(path)]
     result = subprocess.run(
         command, env={**os.environ, **ENVIRON}, cwd=place, capture_output=True, text=True, timeout=60

@@ -14,7 +14,7 @@ from mcp_bridge._app.factory import build_from_file
 from mcp_bridge._sources.python import PythonSource
 from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import call, listed, registry_of, words
+from tests.kits.wire.speaking import build_registry, call, get_text, list_tools
 
 HEAD = """
 from mcp_bridge.tool_use import ChainStep, ToolChain, ToolRegistry, tool
@@ -133,7 +133,7 @@ async def test_the_bridge_reports_the_chain_and_serves_the_rest(tmp_path: Path) 
     path.write_text(HEAD + "chain = ToolChain(registry)")
     bridge = build_from_file(path)
     async with connect(bridge) as client:
-        assert [tool["name"] for tool in await listed(client)] == ["page"]
+        assert [tool["name"] for tool in await list_tools(client)] == ["page"]
     [problems] = bridge.problems.values()
     assert problems == ["tool 'chain' is not published: the chain has no steps"]
 
@@ -141,7 +141,7 @@ async def test_the_bridge_reports_the_chain_and_serves_the_rest(tmp_path: Path) 
 async def test_a_chain_of_a_served_registry_that_cannot_run_is_logged_at_start(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    registry = registry_of(ToolEntry("page", "", lambda data: {}))
+    registry = build_registry(ToolEntry("page", "", lambda data: {}))
     registry.register(ToolChain(ToolRegistry()).add_step(ChainStep("page")).as_tool("chain"))
     with caplog.at_level(logging.WARNING):
         async with connect(registry) as client:
@@ -149,5 +149,5 @@ async def test_a_chain_of_a_served_registry_that_cannot_run_is_logged_at_start(
     line = "tool 'chain': every call will fail: step 1 of 1 of the chain calls 'page', which is not a tool"
     assert [record.levelname for record in caplog.records if line in record.getMessage()] == ["WARNING"]
     assert result["isError"]
-    assert words(result).startswith("This tool is a chain of tools that cannot run.")
+    assert get_text(result).startswith("This tool is a chain of tools that cannot run.")
     assert result["_meta"]["mcp-bridge/code"] == "chain_invalid"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kits.commands.command_kit import Json, build_bridge, connect_commands, write_tool
-from tests.kits.wire.speaking import as_json, call, words
+from tests.kits.wire.speaking import call, dump_json, get_text
 
 TEXT = {"text": "string"}
 
@@ -23,8 +23,8 @@ async def call_one(folder: Path, tool: Json, arguments: Json | None = None, /, *
 async def report(folder: Path, tool: Json, arguments: Json | None = None, /, **options: Any) -> Json:
     """Call a command that reports its input."""
     result = await call_one(folder, tool, arguments, **options)
-    assert not result["isError"], words(result)
-    report_of_program: Json = json.loads(words(result))
+    assert not result["isError"], get_text(result)
+    report_of_program: Json = json.loads(get_text(result))
     return report_of_program
 
 
@@ -39,10 +39,10 @@ async def test_a_value_beginning_with_a_dash_is_accepted_if_the_enum_lists_it(tm
     tool: Json = {"command": ["echo", "{flag}{rest}", "{order}"]}
     tool["parameters"] = {"flag": {"enum": ["", "-b"]}, "rest": "string", "order": order}
     result = await call_one(tmp_path, tool, {"flag": "-b", "rest": "", "order": ["-r", "-n"]})
-    assert words(result) == "-b -r -n"
+    assert get_text(result) == "-b -r -n"
     for option in ("-x", "-bx"):
         result = await call_one(tmp_path, tool, {"flag": "", "rest": option, "order": ["-r"]})
-        assert "$.flag: the value begins with '-'" in words(result)
+        assert "$.flag: the value begins with '-'" in get_text(result)
 
 
 async def test_defaults_of_parameters_are_used(tmp_path: Path) -> None:
@@ -52,16 +52,16 @@ async def test_defaults_of_parameters_are_used(tmp_path: Path) -> None:
 
 async def test_arguments_are_validated_first(tmp_path: Path) -> None:
     tool = write_tool("report", "{text}", parameters=TEXT)
-    assert "$.text: required field missing" in words(await call_one(tmp_path, tool))
+    assert "$.text: required field missing" in get_text(await call_one(tmp_path, tool))
     result = await call_one(tmp_path, tool, {"text": "-x"})
     assert result["isError"]
-    assert "$.text: the value begins with '-'" in words(result)
-    assert "$.txt" in words(await call_one(tmp_path, tool, {"text": "x", "txt": "y"}))
+    assert "$.text: the value begins with '-'" in get_text(result)
+    assert "$.txt" in get_text(await call_one(tmp_path, tool, {"text": "x", "txt": "y"}))
 
 
 async def test_arguments_that_are_too_long_for_the_system_are_an_error(tmp_path: Path) -> None:
     result = await call_one(tmp_path, write_tool("report", "{text}", parameters=TEXT), {"text": "x" * 2_000_000})
-    assert words(result) == "The arguments are longer than the system allows. Pass less text."
+    assert get_text(result) == "The arguments are longer than the system allows. Pass less text."
 
 
 # Environment and folders
@@ -98,7 +98,7 @@ async def test_a_command_runs_in_a_folder_below_the_root(tmp_path: Path) -> None
     assert (await report(tmp_path, tool, root="data"))["cwd"] == str(tmp_path / "data")
     assert (await report(tmp_path, tool, {"folder": "inner"}, root="data"))["cwd"] == str(tmp_path / "data" / "inner")
     result = await call_one(tmp_path, tool, {"folder": "none"}, root="data")
-    assert "the working directory does not exist" in words(result)
+    assert "the working directory does not exist" in get_text(result)
 
 
 @pytest.mark.parametrize("path", ["..", "inner/../..", "/etc", "link", "link/passwd", "inner/up", "deep/../.."])
@@ -116,17 +116,17 @@ async def test_no_path_leads_out_of_the_root(tmp_path: Path, path: str) -> None:
         for name, value in (("folder", path), ("file", path), ("files", ["inner", path])):
             result = await call(client, name, p=value)
             assert result["isError"]
-            assert "this path leads out of the folder that the tool works in" in words(result)
+            assert "this path leads out of the folder that the tool works in" in get_text(result)
 
 
 async def test_a_path_that_contains_the_separator_of_its_list_is_rejected(tmp_path: Path) -> None:
     words_tool = write_tool("report", "--in={p:,}", parameters={"p": "path[]"})
     input_tool = write_tool("report", stdin="{p:\n}", parameters={"p": "path[]"})
     async with connect_commands(tmp_path, {"words": words_tool, "input": input_tool}) as client:
-        assert json.loads(words(await call(client, "words", p=["a", "b"])))["argv"] == ["--in=a,b"]
+        assert json.loads(get_text(await call(client, "words", p=["a", "b"])))["argv"] == ["--in=a,b"]
         for name, path in (("words", "a,../../etc/passwd"), ("input", "a\n../../etc/passwd")):
             result = await call(client, name, p=[path])
-            assert "$.p: this path has a text that separates paths" in words(result)
+            assert "$.p: this path has a text that separates paths" in get_text(result)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_a_path_that_contains_the_separator_of_its_list_is_rejected(tmp_pa
 )
 async def test_a_path_is_not_an_address_or_a_home_folder_for_the_program(tmp_path: Path, path: str) -> None:
     tool = write_tool("report", "{p}", parameters={"p": "path"})
-    assert "$.p: many programs do not read this as a path" in words(await call_one(tmp_path, tool, {"p": path}))
+    assert "$.p: many programs do not read this as a path" in get_text(await call_one(tmp_path, tool, {"p": path}))
     assert (await report(tmp_path, tool, {"p": f"./{path}"}))["argv"] == [f"./{path}"]
 
 
@@ -157,12 +157,12 @@ async def test_a_template_can_make_a_path_of_every_value(tmp_path: Path, word: s
     for path in (":(top)x", "@types", "~", "-x", "a/b"):
         assert (await report(tmp_path, tool, {"p": path}))["argv"] == [word.replace("{p}", path)]
     for path in ("../x", "a/../../x"):
-        assert "leads out of the folder" in words(await call_one(tmp_path, tool, {"p": path}))
+        assert "leads out of the folder" in get_text(await call_one(tmp_path, tool, {"p": path}))
 
 
 async def test_a_path_that_a_command_also_uses_without_a_dot_is_checked_like_any_other(tmp_path: Path) -> None:
     tool = write_tool("report", "./{p}", "{p}", parameters={"p": "path"})
-    assert "$.p: many programs do not read this as a path" in words(await call_one(tmp_path, tool, {"p": "@x"}))
+    assert "$.p: many programs do not read this as a path" in get_text(await call_one(tmp_path, tool, {"p": "@x"}))
 
 
 async def test_a_path_in_the_root_is_passed_as_it_is(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_standard_input_is_a_template(tmp_path: Path) -> None:
 
 async def test_a_program_need_not_read_its_input(tmp_path: Path) -> None:
     tool = write_tool("ignore", stdin="{text}", parameters=TEXT)
-    assert words(await call_one(tmp_path, tool, {"text": "x" * 3_000_000})) == "not reading"
+    assert get_text(await call_one(tmp_path, tool, {"text": "x" * 3_000_000})) == "not reading"
 
 
 # Output
@@ -196,11 +196,11 @@ async def test_json_is_structured_content_and_checked_by_its_schema(tmp_path: Pa
     tool = write_tool("print", "{text}", parameters=TEXT, output="json", output_schema=schema)
     async with connect_commands(tmp_path, {"t": tool}) as client:
         assert (await call(client, "t", text='{"a": 1}'))["structuredContent"] == {"a": 1}
-        assert "Output validation failed" in words(await call(client, "t", text='{"a": "b"}'))
-        assert "its output is not JSON: it has NaN" in words(await call(client, "t", text='{"a": NaN}'))
+        assert "Output validation failed" in get_text(await call(client, "t", text='{"a": "b"}'))
+        assert "its output is not JSON: it has NaN" in get_text(await call(client, "t", text='{"a": NaN}'))
         result = await call(client, "t", text="no json")
         assert result["isError"]
-        assert words(result) == (
+        assert get_text(result) == (
             "The program 'python' has succeeded, but its output is not JSON: Expecting value: line 1 column 1 (char 0)"
             ". It begins with: no json"
         )
@@ -211,7 +211,7 @@ async def test_the_input_of_a_program_does_not_multiply_without_limit(tmp_path: 
     tool = write_tool("report", parameters={"a": texts, "b": texts}, stdin="{a}{b}")
     result = await call_one(tmp_path, tool, {"a": ["x"] * 5_000, "b": ["y"] * 5_000})
     assert result["isError"]
-    assert "Pass shorter lists: a, b" in words(result)
+    assert "Pass shorter lists: a, b" in get_text(result)
 
 
 @pytest.mark.parametrize("case", ["json", "json_lines"])
@@ -219,12 +219,12 @@ async def test_json_with_too_many_values_is_not_parsed(case: str, tmp_path: Path
     tool = {"command": [sys.executable, "-c", "print('[' + '{},' * 300_000 + '0]')"], "output": case}
     result = await call_one(tmp_path, tool)
     assert result["isError"]
-    assert "more than 250000 values" in words(result)
+    assert "more than 250000 values" in get_text(result)
 
 
 async def test_json_lines_are_a_list(tmp_path: Path) -> None:
     tool = write_tool("print", '{"a": 1}\\r\\n\\n["\u2028\u0085"]\\n', output="json_lines")
-    assert json.loads(words(await call_one(tmp_path, tool))) == [{"a": 1}, ["\u2028\u0085"]]
+    assert json.loads(get_text(await call_one(tmp_path, tool))) == [{"a": 1}, ["\u2028\u0085"]]
 
 
 async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ async def test_binary_output_and_files_are_content_of_their_types(tmp_path: Path
         assert (block["type"], block["mimeType"]) == ("image", "image/png")
         (tmp_path / "chart.png").unlink()
         result = await call(client, "file", name="other.png")
-        assert words(result).endswith("has succeeded, but its file cannot be read: chart.png does not exist")
+        assert get_text(result).endswith("has succeeded, but its file cannot be read: chart.png does not exist")
 
 
 @pytest.mark.parametrize(
@@ -255,17 +255,19 @@ async def test_a_file_of_a_result_is_in_the_root_and_within_the_limit(tmp_path: 
     (tmp_path / "big").write_bytes(b"x" * (16 * 1024 * 1024 + 1))
     result = await call_one(tmp_path, write_tool("ignore", files=[name]))
     assert result["isError"]
-    assert problem in words(result)
+    assert problem in get_text(result)
 
 
 async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
-    assert words(await call_one(tmp_path, write_tool("print", "a\\xff\\xfeb\\n"))) == "a\ufffd\ufffdb"
+    assert get_text(await call_one(tmp_path, write_tool("print", "a\\xff\\xfeb\\n"))) == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize("stderr", ["error", "output"])
 async def test_stderr_is_a_part_of_the_output_if_the_settings_say_so(tmp_path: Path, stderr: str) -> None:
     result = await call_one(tmp_path, write_tool("exit", 0, stderr=stderr))
-    assert sorted(words(result).splitlines()) == sorted(["some output"] + (["a problem"] if stderr == "output" else []))
+    assert sorted(get_text(result).splitlines()) == sorted(
+        ["some output"] + (["a problem"] if stderr == "output" else [])
+    )
 
 
 # Failures
@@ -274,7 +276,7 @@ async def test_stderr_is_a_part_of_the_output_if_the_settings_say_so(tmp_path: P
 async def test_another_exit_code_than_success_is_an_error_with_the_output(tmp_path: Path) -> None:
     result = await call_one(tmp_path, write_tool("exit", 3))
     assert result["isError"]
-    assert words(result) == "The program 'python' ended with exit code 3.\na problem\nsome output"
+    assert get_text(result) == "The program 'python' ended with exit code 3.\na problem\nsome output"
     assert result["_meta"]["mcp-bridge/exit_code"] == 3
     assert result["_meta"]["mcp-bridge/code"] == "command_failed"
 
@@ -282,14 +284,15 @@ async def test_another_exit_code_than_success_is_an_error_with_the_output(tmp_pa
 async def test_the_settings_define_successful_exit_codes_and_errors_of_others(tmp_path: Path) -> None:
     tool = write_tool("exit", "{n}", parameters={"n": "integer"}, exit_codes=[0, 1], errors={"2": "Nothing matches."})
     async with connect_commands(tmp_path, {"t": tool}) as client:
-        assert words(await call(client, "t", n=1)) == "some output"
+        assert get_text(await call(client, "t", n=1)) == "some output"
         result = await call(client, "t", n=2)
-        assert (result["isError"], words(result)) == (True, "Nothing matches.")
+        assert (result["isError"], get_text(result)) == (True, "Nothing matches.")
 
 
 async def test_a_program_that_a_signal_has_ended_is_an_error(tmp_path: Path) -> None:
     assert (
-        words(await call_one(tmp_path, write_tool("killed"))) == "The program 'python' ended with signal 9 (SIGKILL)."
+        get_text(await call_one(tmp_path, write_tool("killed")))
+        == "The program 'python' ended with signal 9 (SIGKILL)."
     )
 
 
@@ -310,7 +313,7 @@ async def test_a_program_that_the_system_cannot_execute_is_an_error(tmp_path: Pa
     (tmp_path / "script").write_bytes(b"\x7fELF\0")
     (tmp_path / "script").chmod(0o755)
     result = await call_one(tmp_path, {"command": "./script"})
-    assert words(result) == "The program 'script' could not be executed (exit code 127)."
+    assert get_text(result) == "The program 'script' could not be executed (exit code 127)."
 
 
 async def test_a_folder_that_does_not_exist_is_reported(tmp_path: Path) -> None:
@@ -330,8 +333,8 @@ async def test_lines_are_progress_while_the_program_runs(tmp_path: Path) -> None
         messages.append((progress, message))
 
     async with connect_commands(tmp_path, {"t": write_tool("steps", stream="progress")}) as client:
-        result = as_json(await client.call_tool("t", {}, progress_callback=receive))
-    assert words(result) == "step 0\nstep 1\nstep 2"
+        result = dump_json(await client.call_tool("t", {}, progress_callback=receive))
+    assert get_text(result) == "step 0\nstep 1\nstep 2"
     assert [number for number, _ in messages] == [1, 2, 3, 4]
     assert sorted(str(message) for _, message in messages) == ["done", "step 0", "step 1", "step 2"]
 
@@ -352,4 +355,4 @@ async def test_lines_are_log_messages_and_json_is_not_among_them(tmp_path: Path)
 
 
 async def test_a_command_in_a_worker_works_too(tmp_path: Path) -> None:
-    assert words(await call_one(tmp_path, write_tool("exit", 0), isolation="process")) == "some output"
+    assert get_text(await call_one(tmp_path, write_tool("exit", 0), isolation="process")) == "some output"

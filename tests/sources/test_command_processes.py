@@ -15,13 +15,14 @@ from tests.kits.cli.cli_running import RunningCommand
 from tests.kits.commands.command_kit import build_bridge, connect_commands, write_tool
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.processes.processes_kit import a_token, carrying, eventually, is_gone
-from tests.kits.wire.speaking import call, words
+from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
+from tests.kits.waiting import wait_until
+from tests.kits.wire.speaking import call, get_text
 
 
 @BOTH_LOOPS
 async def test_a_cancelled_call_ends_the_program_and_its_descendants(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     tool = write_tool("stubborn", "parent", token, stream="progress")
     start = anyio.Event()
 
@@ -36,75 +37,75 @@ async def test_a_cancelled_call_ends_the_program_and_its_descendants(tmp_path: P
 
             tasks.start_soon(call_tool)
             await start.wait()
-            assert len(carrying(token)) >= 2
+            assert len(find_processes(token)) >= 2
             tasks.cancel_scope.cancel()
-        is_gone(token)
+        wait_until_gone(token)
 
 
 @BOTH_LOOPS
 async def test_a_call_that_takes_too_long_ends_its_program(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     tools, settings = {"t": write_tool("stubborn", "parent", token)}, {"limits": {"timeout": 0.5}}
     async with connect_commands(tmp_path, tools, settings) as client:
         result = await call(client, "t")
         assert result["isError"]
-        assert words(result) == "Tool 't' did not finish within 0.5 seconds and was stopped."
-        await anyio.to_thread.run_sync(is_gone, token)
+        assert get_text(result) == "Tool 't' did not finish within 0.5 seconds and was stopped."
+        await anyio.to_thread.run_sync(wait_until_gone, token)
 
 
 @BOTH_LOOPS
 async def test_programs_end_with_the_source(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     bridge = build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token)})
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             async with bridge.run_sources():
                 await bridge.wait_until_started()
                 tasks.start_soon(bridge.registry.ainvoke, "t", {})
-                await anyio.to_thread.run_sync(eventually, lambda: len(carrying(token)) >= 2)
+                await anyio.to_thread.run_sync(wait_until, lambda: len(find_processes(token)) >= 2)
             tasks.cancel_scope.cancel()
-    is_gone(token)
+    wait_until_gone(token)
 
 
 async def test_processes_that_a_program_leaves_running_end_with_it(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     with anyio.fail_after(TIMEOUT):
         async with connect_commands(tmp_path, {"t": write_tool("leave", token)}) as client:
-            assert words(await call(client, "t")) == "left"
-            assert carrying(token) == []
+            assert get_text(await call(client, "t")) == "left"
+            assert find_processes(token) == []
 
 
 async def test_a_program_that_prints_without_end_is_ended(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     async with connect_commands(tmp_path, {"t": write_tool("flood", token)}) as client:
         result = await call(client, "t")
         assert result["isError"]
-        assert words(result) == (
+        assert get_text(result) == (
             "The program 'python' printed more than 16,777,216 bytes, and was ended. "
             "Choose arguments for which it prints less."
         )
         assert result["_meta"]["mcp-bridge/code"] == "result_too_large"
-        await anyio.to_thread.run_sync(is_gone, token)
+        await anyio.to_thread.run_sync(wait_until_gone, token)
 
 
 def test_a_program_ends_with_a_command_line_that_is_killed(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
     command = RunningCommand("call", "settings.json", "t", cwd=tmp_path)
     command.wait_for("started")
     command.process.kill()
-    is_gone(token)
+    wait_until_gone(token)
     command.process.communicate()
 
 
 def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     build_bridge(tmp_path, {"t": write_tool("stubborn", "parent", token, stream="progress")})
     command = RunningCommand("call", "settings.json", "t", cwd=tmp_path)
     command.wait_for("started")
     command.process.send_signal(signal.SIGINT)
     assert command.process.wait(TIMEOUT) == 130
-    is_gone(token)
+    wait_until_gone(token)
     command.process.communicate()
 
 
@@ -123,9 +124,9 @@ async def test_a_sandboxed_program_reads_the_root_and_writes_the_paths_of_the_se
     (tmp_path / "secret").write_text("secret")
     tools = {"read": READ, "write": WRITE}
     async with connect_commands(tmp_path, tools, root="data", sandbox={"write": ["data/out"]}) as client:
-        assert words(await call(client, "read", p="file")) == "data"
-        assert "No such file" in words(await call(client, "read", p=f"{tmp_path}/secret"))
-        assert "Read-only" in words(await call(client, "write", p="new"))
+        assert get_text(await call(client, "read", p="file")) == "data"
+        assert "No such file" in get_text(await call(client, "read", p=f"{tmp_path}/secret"))
+        assert "Read-only" in get_text(await call(client, "write", p="new"))
         assert not (await call(client, "write", p="out/new"))["isError"]
     assert (root / "out" / "new").exists()
 
@@ -139,6 +140,6 @@ async def test_a_sandboxed_program_has_no_network(tmp_path: Path) -> None:
         )
         tool = {"command": [sys.executable, "-c", script]}
         async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap") as client:
-            assert "refused" in words(await call(client, "t"))
+            assert "refused" in get_text(await call(client, "t"))
         async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox={"network": True}) as client:
-            assert words(await call(client, "t")) == "connected"
+            assert get_text(await call(client, "t")) == "connected"

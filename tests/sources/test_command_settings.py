@@ -9,12 +9,12 @@ import pytest
 
 from mcp_bridge._contracts.errors import ConfigError
 from tests.kits.commands.command_kit import Json, build_bridge, connect_commands
-from tests.kits.wire.speaking import listed
+from tests.kits.wire.speaking import list_tools
 
 
 async def list_schema(folder: Path, **tool: Any) -> Json:
     async with connect_commands(folder, {"t": tool}) as client:
-        (entry,) = await listed(client)
+        (entry,) = await list_tools(client)
         return entry["inputSchema"]  # type: ignore[no-any-return]
 
 
@@ -53,7 +53,7 @@ async def test_a_tool_has_a_description_and_annotations(tmp_path: Path) -> None:
         "output_schema": {"type": "object"},
     }  # fmt: skip
     async with connect_commands(tmp_path, {"t": tool}, prefix="p") as client:
-        (entry,) = await listed(client)
+        (entry,) = await list_tools(client)
         assert (entry["name"], entry["description"]) == ("p__t", "D.")
         assert entry["annotations"] == {"readOnlyHint": True}
         assert entry["outputSchema"] == {"type": "object"}

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_bridge._contracts.source import Offer
 from mcp_bridge._sources.python import PythonSource
-from tests.kits.wire.speaking import offer_after_edit
+from tests.kits.wire.speaking import get_offer_after_edit
 
 MARKED = """
     from mcp_bridge import prompt, resource, tool
@@ -182,6 +182,6 @@ def test_objects_that_only_look_like_resources_or_prompts_are_ignored(tmp_path: 
 async def test_an_edit_replaces_resources_and_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="mcp_bridge.sources.python")
     path = write(tmp_path / "notes.py", MARKED)
-    offer = await offer_after_edit(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
+    offer = await get_offer_after_edit(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
     assert named(offer) == ([], ["papers://today"], ["papers://{day}"], ["draft"])
     assert "reloaded: 0 tools, 2 resources and templates, 1 prompts" in caplog.text

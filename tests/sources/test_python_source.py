@@ -23,7 +23,7 @@ from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import call, listed, offer_after_edit, words
+from tests.kits.wire.speaking import call, get_offer_after_edit, get_text, list_tools
 
 GREET = """
     from mcp_bridge import tool
@@ -71,7 +71,7 @@ def no_bytecode_below(folder: Path) -> bool:
 
 async def test_a_file_is_served(tmp_path: Path) -> None:
     async with connect(build_from_file(write(tmp_path / "tools.py", GREET))) as client:
-        assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
+        assert get_text(await call(client, "greet", name="Ann")) == "Hello Ann"
 
 
 def test_a_folder_is_all_its_files_that_do_not_begin_with_an_underscore(tmp_path: Path) -> None:
@@ -203,10 +203,10 @@ SHAPES: dict[str, tuple[str, list[str]]] = {
 async def test_tools_are_found_by_their_attributes(shape: str, tmp_path: Path) -> None:
     text, expected = SHAPES[shape]
     async with connect(build_from_file(write(tmp_path / "tools.py", text))) as client:
-        tools = await listed(client)
+        tools = await list_tools(client)
         assert [tool["name"] for tool in tools] == expected
         result = await call(client, expected[0], **({"name": "ok"} if expected[0] == "greet" else {}))
-    assert "ok" in words(result)
+    assert "ok" in get_text(result)
     assert not result["isError"]
 
 
@@ -225,7 +225,7 @@ async def test_a_chain_of_another_package_fails_with_its_own_words(tmp_path: Pat
     )
     async with connect(build_from_file(write(tmp_path / "tools.py", text))) as client:
         result = await call(client, "chain")
-    assert words(result) == "Chain failed: first: no; second: no"
+    assert get_text(result) == "Chain failed: first: no; second: no"
     assert result["_meta"]["mcp-bridge/code"] == "chain_failed"
 
 
@@ -275,10 +275,10 @@ NAMED = """
 async def test_functions_named_in_the_settings_become_tools_of_that_name(tmp_path: Path) -> None:
     source = PythonSource("s", path=write(tmp_path / "tools.py", NAMED), tools=["add", "double", "Point", "marked"])
     async with connect(Bridge(sources=[AttachedSource(source=source)])) as client:
-        assert [tool["name"] for tool in await listed(client)] == ["Point", "add", "double", "marked_as"]
-        assert words(await call(client, "add", a=2)) == "3"
-        assert words(await call(client, "double", n=2)) == "4"
-        assert words(await call(client, "Point", x=2)) == "at 2"
+        assert [tool["name"] for tool in await list_tools(client)] == ["Point", "add", "double", "marked_as"]
+        assert get_text(await call(client, "add", a=2)) == "3"
+        assert get_text(await call(client, "double", n=2)) == "4"
+        assert get_text(await call(client, "Point", x=2)) == "at 2"
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ async def test_a_broken_file_of_a_folder_leaves_the_others_served(
     write(tmp_path / "good.py", GREET)
     bridge = build_from_file(tmp_path)
     async with connect(bridge) as client:
-        assert words(await call(client, "greet", name="Ann")) == "Hello Ann"
+        assert get_text(await call(client, "greet", name="Ann")) == "Hello Ann"
     [problems] = bridge.problems.values()
     assert BROKEN[fault][1] in problems[0]
     assert BROKEN[fault][1] in caplog.text
@@ -473,10 +473,10 @@ async def test_clients_are_notified_of_an_edit_and_must_not_cache_lists(tmp_path
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge, mode="legacy") as client:
             await edited(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
-            assert [tool["name"] for tool in await listed(client)] == ["welcome"]
+            assert [tool["name"] for tool in await list_tools(client)] == ["welcome"]
 
 
 async def test_an_edit_that_comes_before_the_watcher_is_seen_too(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
-    offer = await offer_after_edit(path, GREET.replace("greet", "welcome"))
+    offer = await get_offer_after_edit(path, GREET.replace("greet", "welcome"))
     assert names(offer) == ["welcome"]

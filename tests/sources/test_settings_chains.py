@@ -22,7 +22,7 @@ from mcp_bridge.testing import connect
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import ROOT
 from tests.kits.upstream.upstream_kit import write_command
-from tests.kits.wire.speaking import call, listed, words
+from tests.kits.wire.speaking import call, get_text, list_tools
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 Json = dict[str, Any]
@@ -136,17 +136,17 @@ async def test_a_chain_runs_tools_of_every_kind_of_source(tmp_path: Path) -> Non
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             await wait_for_chain(bridge)
-            (entry,) = [tool for tool in await listed(client) if tool["name"] == "c"]
+            (entry,) = [tool for tool in await list_tools(client) if tool["name"] == "c"]
             assert entry["description"] == "Greets."
             assert entry["inputSchema"]["required"] == ["url"]
-            assert "ONE TWO X" in words(await call(client, "c", url="x"))
+            assert "ONE TWO X" in get_text(await call(client, "c", url="x"))
 
 
 async def test_arguments_can_be_fixed_or_have_a_default(tmp_path: Path) -> None:
     fetch = {**FETCH, "input": {"url": {"value": "a b c"}}}
     count = {**COUNT, "input": {"words": "page.text", "extra": {"from": "extra", "default": 10}}}
     async with connect_chains(tmp_path, {"c": {"steps": [fetch, count], "output": ["total"]}}) as client:
-        (entry,) = [tool for tool in await listed(client) if tool["name"] == "c"]
+        (entry,) = [tool for tool in await list_tools(client) if tool["name"] == "c"]
         assert entry["inputSchema"] == {"type": "object", "properties": {"extra": {"type": "integer", "default": 0}}}
         assert (await call(client, "c"))["structuredContent"] == {"total": 15}
         assert (await call(client, "c", extra=1))["structuredContent"] == {"total": 6}
@@ -155,21 +155,21 @@ async def test_arguments_can_be_fixed_or_have_a_default(tmp_path: Path) -> None:
 async def test_a_step_can_have_no_arguments(tmp_path: Path) -> None:
     steps = [FETCH, {"tool": "count_calls", "input": {}, "output": "times"}]
     result = await run(tmp_path, *steps, arguments={"url": "x"}, output="times")
-    assert words(result) == "1"
+    assert get_text(result) == "1"
 
 
 async def test_a_chain_that_only_reads_can_be_cached(tmp_path: Path) -> None:
     steps = [{"tool": "count_calls", "input": {}, "output": "calls"}]
     chains = {"c": {"steps": steps, "output": "calls", "annotations": {"readOnlyHint": True}}}
     async with connect_chains(tmp_path, chains, policy=["cache"]) as client:
-        assert [words(await call(client, "c")) for _ in range(2)] == ["1", "1"]
+        assert [get_text(await call(client, "c")) for _ in range(2)] == ["1", "1"]
 
 
 async def test_a_chain_can_call_chains_in_any_order(tmp_path: Path) -> None:
     outer = {"steps": [{"tool": "inner", "input": {"url": "url"}, "output": "n"}], "output": "n"}
     inner = {"steps": [FETCH, COUNT], "output": "total"}
     async with connect_chains(tmp_path, {"outer": outer, "inner": inner}) as client:
-        assert words(await call(client, "outer", url="x")) == "3"
+        assert get_text(await call(client, "outer", url="x")) == "3"
 
 
 async def test_the_settings_define_attempts_and_failures_of_a_step(tmp_path: Path) -> None:
@@ -178,19 +178,19 @@ async def test_the_settings_define_attempts_and_failures_of_a_step(tmp_path: Pat
         tmp_path, {**fail, "continue_on_failure": True}, FETCH, COUNT, output="total", arguments={"url": "x"}
     )
     assert not result["isError"]
-    assert "Step 1 of 3 ('fail') failed: Nothing there.\nThe chain continued without this step." in words(result)
+    assert "Step 1 of 3 ('fail') failed: Nothing there.\nThe chain continued without this step." in get_text(result)
     result = await run(tmp_path, fail, FETCH, arguments={"url": "x"})
     assert result["_meta"]["mcp-bridge/code"] == "no_data"
 
 
 async def test_each_step_is_a_call_with_the_limits_of_its_tool(tmp_path: Path) -> None:
     result = await run(tmp_path, {"tool": "sleep"}, limits={"tools": {"sleep": {"timeout": 0.05}}})
-    assert words(result).startswith("Step 1 of 1 ('sleep') failed: Tool 'sleep' did not finish within 0.05 seconds")
+    assert get_text(result).startswith("Step 1 of 1 ('sleep') failed: Tool 'sleep' did not finish within 0.05 seconds")
 
 
 async def test_a_chain_can_have_a_time_limit(tmp_path: Path) -> None:
     result = await run(tmp_path, {"tool": "sleep"}, limits={"tools": {"c": {"timeout": 0.05}}})
-    assert words(result).startswith("Tool 'c' did not finish within 0.05 seconds")
+    assert get_text(result).startswith("Tool 'c' did not finish within 0.05 seconds")
 
 
 # Checks
@@ -272,7 +272,7 @@ async def test_an_output_that_no_step_produces_is_a_problem(tmp_path: Path, outp
 )
 async def test_an_incomplete_schema_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:
     async with connect_chains(tmp_path, {"c": {"steps": steps}}) as client:
-        assert "c" in [tool["name"] for tool in await listed(client)]
+        assert "c" in [tool["name"] for tool in await list_tools(client)]
 
 
 async def test_a_chain_is_checked_again_when_tools_change(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ async def test_a_chain_is_checked_again_when_tools_change(tmp_path: Path) -> Non
             assert "Unknown tool: late" in bridge.problems["chains"][0]
             bridge.registry.publish("other", [late("a")])
             await wait_for_chain(bridge)
-            assert words(await call(client, "c", a="x")) == "x"
+            assert get_text(await call(client, "c", a="x")) == "x"
             assert bridge.problems["chains"] == []
             bridge.registry.publish("other", [late("z")])
             await wait_for_chain(bridge, is_published=False)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.kits.paths import ROOT
 from tests.kits.protocol import protocol_prefork
-from tests.kits.protocol.protocol_hosting import Hosting, hosting
-from tests.kits.protocol.protocol_ways import Connected, Way, serving, ways
+from tests.kits.protocol.protocol_hosting import Hosting, run_host
+from tests.kits.protocol.protocol_ways import Connected, Way, list_ways, run_server
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,11 +44,11 @@ def prefork() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def host() -> Iterator[Hosting]:
     """A real HTTP server."""
-    with hosting() as server:
+    with run_host() as server:
         yield server
 
 
-@pytest.fixture(params=ways("memory"), ids=str)
+@pytest.fixture(params=list_ways("memory"), ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
     """The server in memory, in both eras, unless a test is marked with `over(...)`."""
     given: Way = request.param
@@ -78,5 +78,5 @@ async def connected(
     way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
     """The server, and connections to it in this way."""
-    async with serving(way, prefork, host, options, http) as server:
+    async with run_server(way, prefork, host, options, http) as server:
         yield server

@@ -110,7 +110,7 @@ async def test_all_pages_have_one_scope(connected: Connected, options: dict[str,
 async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> None:
     registry = ToolRegistry()
     registry.publish("tests", OFFERED.list())
-    with host.serving_app(asgi_app(registry, token="secret")) as base:
+    with host.serve_app(asgi_app(registry, token="secret")) as base:
         async with connect_over_http(base, stateless=True) as raw:
             raw.headers["Authorization"] = "Bearer secret"
             for method in ("server/discover", *LISTS):

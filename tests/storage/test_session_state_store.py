@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kits.http.http_hosting import stateless_request
+from tests.kits.http.http_hosting import make_stateless_request
 
 TOOLS = """
 from mcp_bridge import CallContext, tool
@@ -30,7 +30,7 @@ state:
 def test_each_process_has_its_own_state(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "mcp-bridge.yaml").write_text(SETTINGS)
-    message = stateless_request("tools/call", {"name": "count", "arguments": {}})["json"]
+    message = make_stateless_request("tools/call", {"name": "count", "arguments": {}})["json"]
     texts = []
     for _ in range(2):
         command = [sys.executable, "-m", "mcp_bridge", "serve"]

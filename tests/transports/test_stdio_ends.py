@@ -19,6 +19,7 @@ from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, han
 from tests.client.stdio_client import StdioClient, serve_over_pipes
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.waiting import wait_for_event
 
 pytestmark = BOTH_LOOPS
 NOTHING: dict[str, Any] = {"type": "object"}
@@ -68,14 +69,9 @@ def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
     return noticed
 
 
-async def wait(event: anyio.Event) -> None:
-    with anyio.fail_after(TIMEOUT):
-        await event.wait()
-
-
 async def begun(client: StdioClient, slow: Slow) -> int:
     number = await client.send_call("slow")
-    await wait(slow.begun)
+    await wait_for_event(slow.begun)
     return number
 
 
@@ -87,7 +83,7 @@ async def test_calls_in_flight_at_the_end_of_input_are_all_answered(
         numbers = [await begun(client, slow) for _ in range(5)]
         quick = await client.send_call("quick")
         client.close_input()
-        await wait(noticed)
+        await wait_for_event(noticed)
         slow.release.set()
         answers = {answer["id"]: answer["result"]["content"][0]["text"] for answer in await client.receive_rest()}
         assert answers == {**dict.fromkeys(numbers, "done"), quick: "quick"}
@@ -126,7 +122,7 @@ async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: 
     async with serve_over_pipes(bridge, stateless=stateless, drain=3600) as client:
         number = await begun(client, slow)
         await client.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
-        await wait(slow.stopped)
+        await wait_for_event(slow.stopped)
         assert (await client.receive_response(await client.send_call("quick")))["result"]["content"][0][
             "text"
         ] == "quick"

@@ -15,7 +15,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.processes.processes_kit import a_token, is_gone
+from tests.kits.processes.processes_kit import make_token, wait_until_gone
 from tests.kits.upstream.plain_server import MALFORMED, RAW
 from tests.kits.upstream.upstream_kit import (
     build_source,
@@ -85,7 +85,7 @@ ON_TRIO = ("crash at start", "crash in call", "hang at start", "endless line", "
     [*((fault, "asyncio") for fault in (*NEVER_READY, *AT_CALLS)), *((fault, "trio") for fault in ON_TRIO)],
 )
 async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path: Path, anyio_backend: str) -> None:
-    token = a_token()
+    token = make_token()
     began = time.monotonic()
     servers = {"good": write_command(token=token), "broken": write_command(fault, token)}
     async with connect_gateway(tmp_path, servers, limits=LONG if fault == "endless line" else SHORT) as client:
@@ -97,7 +97,7 @@ async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path:
             assert AT_CALLS[fault] in await call_text(client, "broken__echo")
         # It usually takes milliseconds.
         assert await call_ten_times(client, "good__echo") < 5
-    is_gone(token)
+    wait_until_gone(token)
 
 
 async def test_a_missing_program_does_not_affect_other_servers(tmp_path: Path) -> None:

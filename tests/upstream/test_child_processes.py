@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.processes.processes_kit import a_token, carrying, command, eventually
+from tests.kits.processes.processes_kit import find_processes, get_command, make_token
 from tests.kits.upstream.upstream_kit import call_text, run_source, write_command, write_settings
+from tests.kits.waiting import wait_until
 
 USUAL = {"HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "SYSTEMROOT"}
 OWN = {"LC_CTYPE"}
@@ -55,13 +56,13 @@ async def test_a_server_is_not_in_the_process_group_of_the_bridge(tmp_path: Path
 @pytest.mark.parametrize("fault", ["", "family", "stubborn"])
 @BOTH_LOOPS
 async def test_a_server_ends_with_the_bridge(fault: str, tmp_path: Path, anyio_backend: str) -> None:
-    token = a_token()
+    token = make_token()
     async with run_source(write_command(fault, token), tmp_path) as (_, client):
         await call_text(client, "echo")
-        assert len(carrying(token)) >= 2
+        assert len(find_processes(token)) >= 2
         began = time.monotonic()
     assert time.monotonic() - began < (1 if not fault else 5)
-    assert carrying(token) == []
+    assert find_processes(token) == []
 
 
 @pytest.mark.anyio
@@ -75,13 +76,13 @@ async def test_a_server_can_finish_its_output_when_it_ends(tmp_path: Path, anyio
 
 @pytest.mark.anyio
 async def test_processes_of_a_server_end_before_it_is_started_again(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     async with run_source(write_command("family", token), tmp_path) as (_, client):
-        before = set(carrying(token))
+        before = set(find_processes(token))
         await call_text(client, "echo", "crash")
         assert await call_text(client, "echo") == "hello"
-        assert before.isdisjoint(carrying(token))
-        assert len(carrying(token)) == len(before)
+        assert before.isdisjoint(find_processes(token))
+        assert len(find_processes(token)) == len(before)
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def serve(folder: Path, fault: str, token: str, *options: str) -> Iterator[subpr
     """Serve one server, and yield once its tools are listed."""
     settings = write_settings(folder, {"server": write_command(fault, token)})
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command(str(settings), *options), **pipes) as process:
+    with subprocess.Popen(get_command(str(settings), *options), **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in HELLO))
@@ -112,16 +113,16 @@ def find_bridge(process: subprocess.Popen[bytes], options: tuple[str, ...]) -> i
 
 
 def is_gone_soon(token: str, began: float) -> bool:
-    eventually(lambda: not carrying(token))
+    wait_until(lambda: not find_processes(token))
     return time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("options", [(), ("--no-guard",)], ids=["supervised", "alone"])
 @pytest.mark.parametrize("fault", ["", "family", "stubborn"])
 def test_a_server_ends_with_a_bridge_that_is_killed(fault: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     with serve(tmp_path, fault, token, *options) as process:
-        assert len(carrying(token)) >= 2
+        assert len(find_processes(token)) >= 2
         began = time.monotonic()
         os.kill(find_bridge(process, options), signal.SIGKILL)
         assert is_gone_soon(token, began)
@@ -129,7 +130,7 @@ def test_a_server_ends_with_a_bridge_that_is_killed(fault: str, options: tuple[s
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stubborn_server_ends_with_a_bridge_that_is_terminated(number: int, tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     with serve(tmp_path, "stubborn", token) as process:
         began = time.monotonic()
         process.send_signal(number)
@@ -138,7 +139,7 @@ def test_a_stubborn_server_ends_with_a_bridge_that_is_terminated(number: int, tm
 
 
 def test_a_stubborn_server_ends_with_the_input_of_the_bridge(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     with serve(tmp_path, "stubborn", token) as process:
         began = time.monotonic()
         assert process.stdin is not None

@@ -38,7 +38,7 @@ async def host(entry: Json, folder: Path, access: Access | None = None) -> Async
 
 def connect(base: str, mode: str = "legacy", **options: Any) -> contextlib.AbstractAsyncContextManager[Client]:
     """Connect a client."""
-    return HttpWay("http", mode).to(base, cache=None, **options)
+    return HttpWay("http", mode).connect(base, cache=None, **options)
 
 
 async def count(client: Client, **arguments: Any) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from mcp_bridge._server.tasks.run import NoStream
 from mcp_bridge._upstream.followed_task import follow_task
 from mcp_bridge._upstream.relayed_call import RelayedCall
 from mcp_bridge.testing import connect
-from tests.kits.conformance.referee import everything
+from tests.kits.conformance.referee import run_everything_server
 from tests.kits.upstream.everything_kit import ERAS
 from tests.kits.upstream.upstream_kit import build_source, wait_for_state
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with tasks."""
-    with everything(tmp_path_factory.mktemp("tasks")) as url:
+    with run_everything_server(tmp_path_factory.mktemp("tasks")) as url:
         yield url
 
 

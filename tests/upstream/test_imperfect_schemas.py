@@ -16,7 +16,7 @@ from mcp_bridge._contracts.source import Publish, Source
 from mcp_bridge.sources import Offer
 from mcp_bridge.testing import connect
 from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools
-from tests.kits.wire.speaking import entry_of
+from tests.kits.wire.speaking import make_entry
 
 ZOD_EMAIL = "^(?!\\.)(?!.*\\.\\.)[A-Za-z0-9_.+-]+@[A-Za-z0-9.-]+$"
 
@@ -83,7 +83,7 @@ async def test_a_schema_of_any_third_party_is_repaired() -> None:
 
     class Plugin(Source):
         async def run(self, publish: Publish) -> None:
-            publish(Offer(tools=[entry_of(lambda data: "done", "edit", input_schema=LEFT_OUT["any character"])]))
+            publish(Offer(tools=[make_entry(lambda data: "done", "edit", input_schema=LEFT_OUT["any character"])]))
 
     bridge = Bridge(ToolRegistry(), [AttachedSource(Plugin("plugin"))])
     async with connect(bridge) as client:

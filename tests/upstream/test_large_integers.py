@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_bridge.testing import connect
 from tests.kits.isolation.isolation_kit import build_bridge
-from tests.kits.node.served import running
+from tests.kits.node.served import run_server
 from tests.kits.upstream.upstream_kit import connect_gateway, wait_for_tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
     command = (sys.executable, "-m", "mcp_bridge", "serve", "tools.py", "--http", "127.0.0.1:0")
-    with running(command, folder) as url:
+    with run_server(command, folder) as url:
         yield url
 
 

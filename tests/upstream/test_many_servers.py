@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_bridge._contracts.source import SourceServices
-from tests.kits.processes.processes_kit import a_token, carrying, command, is_gone
+from tests.kits.processes.processes_kit import find_processes, get_command, make_token, wait_until_gone
 from tests.kits.upstream.upstream_kit import (
     Json,
     build_source,
@@ -36,14 +36,14 @@ async def serve(folder: Path, servers: Json, token: str) -> AsyncIterator[Client
     """Connect the official client to a bridge in another process. Its command line ends with the token."""
     (folder / token).mkdir()
     settings = write_settings(folder / token, servers, limits={"timeout": "20s"})
-    program, *arguments = command("--no-guard", str(settings))
+    program, *arguments = get_command("--no-guard", str(settings))
     async with Client(stdio_client(StdioServerParameters(command=program, args=arguments)), cache=None) as client:
         yield client
 
 
 def find_bridge(token: str) -> psutil.Process:
     """Return the process of the bridge."""
-    (bridge,) = [item for item in map(psutil.Process, carrying(token)) if "mcp_bridge" in item.cmdline()]
+    (bridge,) = [item for item in map(psutil.Process, find_processes(token)) if "mcp_bridge" in item.cmdline()]
     return bridge
 
 
@@ -67,7 +67,7 @@ async def test_servers_start_in_turns_and_slow_ones_do_not_delay_others(
 
 
 async def test_fifteen_good_servers_are_served_beside_five_broken_ones(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     with run_http_server() as address:
         good: Json = {f"stdio{number}": write_command(token=token) for number in range(9)}
         good |= {f"http{number}": {"url": f"{address}/mcp"} for number in range(5)}
@@ -85,14 +85,14 @@ async def test_fifteen_good_servers_are_served_beside_five_broken_ones(tmp_path:
             assert set(await list_names(client)) == {f"{name}__echo" for name in good}
             for name in good:
                 assert await call_text(client, f"{name}__echo", name) == name
-    is_gone(token)
+    wait_until_gone(token)
 
 
 @pytest.mark.parametrize(
     "fault", ["long line", "endless line", "floods notifications", "floods requests", "floods replies", "stops reading"]
 )
 async def test_a_broken_server_takes_a_bounded_amount_of_memory(fault: str, tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     async with serve(tmp_path, {"bad": write_command(fault, token), "good": write_command()}, token) as client:
         bridge = find_bridge(token)
         before, highest = bridge.memory_info().rss, 0
@@ -109,7 +109,7 @@ async def test_a_broken_server_takes_a_bounded_amount_of_memory(fault: str, tmp_
 
 
 async def test_calls_to_a_server_that_does_not_read_take_a_bounded_amount_of_memory(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     async with serve(tmp_path, {"bad": write_command("stops reading", token)}, token) as client:
         bridge = find_bridge(token)
         assert await call_text(client, "bad__echo") == "hello"

@@ -18,8 +18,9 @@ from mcp_types import ElicitResult
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
-from tests.kits.upstream.everything_kit import ERAS, Host, Way, connect_to, wait_until
+from tests.kits.upstream.everything_kit import ERAS, Host, Way, connect_to
 from tests.kits.upstream.upstream_kit import Json, build_source, find_free_port, wait_for_state, wait_for_tool
+from tests.kits.waiting import wait_until_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 SERVER = Path(__file__).parents[1] / "kits/upstream/asking_server.py"
@@ -99,7 +100,7 @@ async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(
         assert await call(client, "ask_model") == "Hello from Ada"
         assert await call(client, "list_roots") == "file:///Ada"
         await client.call_tool("report", {}, progress_callback=note_progress)
-        await wait_until(lambda: len(steps) == 2 and len(host.logged) == 1)
+        await wait_until_true(lambda: len(steps) == 2 and len(host.logged) == 1)
         async with anyio.create_task_group() as tasks:
 
             async def wait_for_ever() -> None:

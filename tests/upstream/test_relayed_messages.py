@@ -15,7 +15,7 @@ from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.everything_kit import (
-    ASKING,
+    ASKING_WAYS,
     ERAS,
     WAYS,
     Host,
@@ -23,10 +23,10 @@ from tests.kits.upstream.everything_kit import (
     call_structured,
     connect_to,
     wait_for_names,
-    wait_until,
 )
 from tests.kits.upstream.sdk_server import BLOCKS, ICON, NOTED, PIXEL, TOOLS
 from tests.kits.upstream.upstream_kit import Json, build_source, wait_for_state, wait_for_tool
+from tests.kits.waiting import wait_until_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 PROMPT = types.PromptReference(type="ref/prompt", name="greet")
@@ -40,7 +40,7 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Json]:
         yield running
 
 
-@pytest.fixture(scope="module", params=ASKING, ids=str)
+@pytest.fixture(scope="module", params=ASKING_WAYS, ids=str)
 def asking_entry(request: pytest.FixtureRequest) -> Iterator[Json]:
     """Yield the entry of a server with requests and notifications."""
     with request.param.run_server() as running:
@@ -144,7 +144,7 @@ async def test_progress_and_log_messages_reach_the_client_before_the_result(
     async with connect_to(asking_entry, tmp_path, mode, log_level="info", **host.options) as client:
         await client.call_tool("report", {}, progress_callback=note_progress)
         await client.call_tool("log", {})
-        await wait_until(lambda: len(host.logged) == 2 and len(steps) == 3)
+        await wait_until_true(lambda: len(host.logged) == 2 and len(steps) == 3)
     assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
     assert [(item.level, item.data, item.logger) for item in host.logged] == [
         ("info", {"said": "info"}, "work"),
@@ -211,7 +211,7 @@ async def test_handshake_clients_subscribe_through_the_bridge(asking_entry: Json
         await client.subscribe_resource("note://one")
         await client.subscribe_resource("page://7")
         await client.call_tool("touch", {"uri": "page://7"})
-        await wait_until(lambda: updates == ["page://7"])
+        await wait_until_true(lambda: updates == ["page://7"])
         await client.unsubscribe_resource("page://7")
         await wait_for_names(client, "show_subscribed", lambda names: names == ["note://one"])
         await client.unsubscribe_resource("note://one")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._sources.upstream.options import UpstreamOptions
-from tests.kits.processes.processes_kit import a_token, carrying, is_gone
+from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
 from tests.kits.upstream.upstream_kit import call_text, run_http_server, run_source, wait_for_state, write_command
 
 pytestmark = [
@@ -57,19 +57,19 @@ async def test_a_sandboxed_server_has_a_network_only_if_the_settings_allow_it(tm
 
 
 async def test_no_process_of_a_sandboxed_server_remains(tmp_path: Path) -> None:
-    token = a_token()
+    token = make_token()
     async with run_source(write_command("stubborn", token, sandbox="bubblewrap"), tmp_path) as (source, _):
         await wait_for_state(source, "ready")
-        assert carrying(token)
-    is_gone(token)
+        assert find_processes(token)
+    wait_until_gone(token)
 
 
 async def test_without_bubblewrap_the_server_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge._runtime.sandbox.PROGRAM", "no-such-bwrap")
-    token = a_token()
+    token = make_token()
     async with run_source(write_command("", token, sandbox="bubblewrap"), tmp_path) as (source, _):
         assert "bubblewrap cannot create a sandbox here" in (await wait_for_state(source, "broken")).reason
-        assert carrying(token) == []
+        assert find_processes(token) == []
 
 
 @pytest.mark.parametrize(

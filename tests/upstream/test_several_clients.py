@@ -35,8 +35,10 @@ async def connect_all(way: Way, folder: Path, mode: str) -> AsyncIterator[dict[s
         warnings.simplefilter("ignore")
         async with contextlib.AsyncExitStack() as stack:
             base, _ = await stack.enter_async_context(serve_http(build_bridge(entry, folder)))
-            roads = {name: HttpWay("http", mode).to(base, cache=None, **Host(name).options) for name in NAMES}
-            clients = {name: await stack.enter_async_context(road) for name, road in roads.items()}
+            connections = {
+                name: HttpWay("http", mode).connect(base, cache=None, **Host(name).options) for name in NAMES
+            }
+            clients = {name: await stack.enter_async_context(connection) for name, connection in connections.items()}
             await wait_for_tool(clients["Ada"], "ask_form")
             yield clients
 

@@ -31,7 +31,7 @@ from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, SESSION_KEY, build_host, make_short_folder, read_records
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, ask, get_code, get_texts, open_client
 
 Message = TerminalQuestion | QuestionUpdate
 
@@ -162,7 +162,7 @@ async def test_a_user_at_a_terminal_decides_if_the_client_cannot_ask(
         assert (question.bridge, question.scopes) == (f"shop ({os.getpid()})", ("once", "deny"))
         assert await user.bridges.answer_question(1, choice)
         assert await user.wait_for_update() == QuestionUpdate(1, "yours", choice)
-    assert code_of(results[0]) == (None if choice == "once" else "approval_declined")
+    assert get_code(results[0]) == (None if choice == "once" else "approval_declined")
     assert [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit")] == [(choice, "terminal")]
 
 
@@ -233,7 +233,7 @@ async def test_a_question_waits_no_longer_than_the_settings_allow(folder: Path) 
     desk, results = QuestionDesk(wait=0.05), []
     async with open_desk(desk, folder):
         await call_add(build_host(desk=desk), "legacy", results)
-    assert code_of(results[0]) == "approval_declined"
+    assert get_code(results[0]) == "approval_declined"
 
 
 async def test_a_question_is_withdrawn_after_its_timeout(folder: Path, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ async def test_deadlines_pause_while_a_user_at_a_terminal_is_asked(mode: str, fo
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(read_slowly, user)
-        assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
+        assert get_texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
 
 
 async def test_secrets_are_redacted_and_long_texts_are_truncated(folder: Path) -> None:

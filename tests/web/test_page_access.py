@@ -11,9 +11,9 @@ import pytest
 from mcp_bridge._web import feed
 from mcp_bridge._web.static_files import FILES, StaticFiles
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, registry_of, serve_http
+from tests.kits.http.http_hosting import build_registry, make_entry, serve_http
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
-from tests.kits.web.web_kit import TOKEN, served_page
+from tests.kits.web.web_kit import TOKEN, serve_page
 
 API = ("audit", "state", "events")
 ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor")
@@ -29,7 +29,7 @@ def files(tmp_path: Path, monkeypatch: Any) -> None:
 
 @pytest.mark.usefixtures("files")
 async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read(None) as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read(None) as page:
         for path, (name, media_type) in FILES.items():
             response = await page.http.get(path or "/")
             assert (response.status_code, response.text) == (200, f"content of {name}")
@@ -46,7 +46,7 @@ async def test_the_files_need_no_token_and_forbid_everything_external() -> None:
 
 
 async def test_without_the_setting_there_is_no_page_and_no_observer() -> None:
-    registry = registry_of(entry("echo"))
+    registry = build_registry(make_entry("echo"))
     async with serve_http(registry) as (base, _):
         from httpx2 import AsyncClient
 
@@ -58,7 +58,7 @@ async def test_without_the_setting_there_is_no_page_and_no_observer() -> None:
 
 @pytest.mark.parametrize("token", [None, "wrong", TOKEN[:-1]])
 async def test_every_path_of_the_api_needs_the_token(token: str | None) -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read(token) as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read(token) as page:
         for path in API:
             assert (await page.http.get(f"/page/{path}")).status_code == 401
         for path in (*ACTIONS, "questions/health", "quarantine/source/health"):
@@ -78,7 +78,7 @@ OTHER_SITES = (
 
 @pytest.mark.parametrize("headers", OTHER_SITES, ids=str)
 async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[str, str]) -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read(**headers) as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read(**headers) as page:
         for path in API:
             response = await page.http.get(f"/page/{path}")
             assert response.status_code in (403, 421)
@@ -89,7 +89,7 @@ async def test_the_page_of_another_site_can_neither_read_nor_act(headers: dict[s
 
 async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
     origin = "https://admin.example"
-    async with served_page(registry_of(entry("echo")), origins=[origin]) as server:
+    async with serve_page(build_registry(make_entry("echo")), origins=[origin]) as server:
         same_origin = {"Origin": server.base, "Sec-Fetch-Site": "same-origin"}
         for headers in (same_origin, {"Origin": origin, "Sec-Fetch-Site": "cross-site"}):
             async with server.read(**headers) as page:
@@ -97,7 +97,7 @@ async def test_the_page_itself_and_configured_origins_can_use_the_api() -> None:
 
 
 async def test_requests_that_a_form_of_another_site_can_send_are_rejected() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page:
         for media_type in ("text/plain", "application/x-www-form-urlencoded"):
             headers = {"Content-Type": media_type}
             response = await page.http.post("/page/questions/1", content='{"choice": "once"}', headers=headers)
@@ -111,7 +111,7 @@ async def test_requests_that_a_form_of_another_site_can_send_are_rejected() -> N
 
 
 async def test_without_a_token_the_page_is_read_only() -> None:
-    async with served_page(registry_of(entry("echo")), token=None) as server, server.read(None) as page:
+    async with serve_page(build_registry(make_entry("echo")), token=None) as server, server.read(None) as page:
         assert set((await page.read_state())["can"].values()) == {False}
         for path in ACTIONS:
             response = await page.post(path, choice="once")
@@ -120,9 +120,9 @@ async def test_without_a_token_the_page_is_read_only() -> None:
 
 async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None:
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob", "carol": "token-of-carol"}
-    registry = registry_of(entry("echo"))
+    registry = build_registry(make_entry("echo"))
     async with (
-        served_page(registry, principals=tokens, operators=["carol"]) as server,
+        serve_page(registry, principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         server.read("token-of-carol") as carol,
@@ -151,7 +151,9 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
 
 async def test_a_token_without_a_principal_is_not_an_operator_if_others_have_principals() -> None:
     async with (
-        served_page(registry_of(entry("echo")), principals={"alice": "token-of-alice"}, is_shared=True) as server,
+        serve_page(
+            build_registry(make_entry("echo")), principals={"alice": "token-of-alice"}, is_shared=True
+        ) as server,
         server.read("token-of-alice") as alice,
         server.read() as page_without_principal,
     ):
@@ -166,7 +168,7 @@ async def test_only_operators_see_the_sources(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     gateway.offer(describe_tool())
     async with (
-        served_page(gateway.build(), principals={"alice": "token-of-alice"}) as server,
+        serve_page(gateway.build(), principals={"alice": "token-of-alice"}) as server,
         server.read("token-of-alice") as alice,
         server.read() as owner,
         alice.follow(),
@@ -186,7 +188,7 @@ async def test_a_principal_cannot_open_all_pages(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(feed, "MAX_OWN_PAGES", 1)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), principals=tokens, operators=["carol"]) as server,
+        serve_page(build_registry(make_entry("echo")), principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-carol") as carol,
         alice.follow(),
@@ -201,7 +203,7 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
     monkeypatch.setattr(feed, "MAX_PAGES", feed.OPERATOR_PAGES)
     tokens = {"alice": "token-of-alice", "carol": "token-of-carol"}
     async with (
-        served_page(registry_of(entry("echo")), principals=tokens, operators=["carol"]) as server,
+        serve_page(build_registry(make_entry("echo")), principals=tokens, operators=["carol"]) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-carol") as carol,
         alice.http.stream("GET", "/page/events") as page_of_alice,
@@ -212,7 +214,7 @@ async def test_the_last_pages_are_reserved_for_operators(monkeypatch: pytest.Mon
 
 async def test_a_removed_token_ends_the_streams_of_its_principal() -> None:
     async with (
-        served_page(registry_of(entry("echo")), principals={"alice": "token-of-alice"}) as server,
+        serve_page(build_registry(make_entry("echo")), principals={"alice": "token-of-alice"}) as server,
         server.read("token-of-alice") as alice,
         alice.http.stream("GET", "/page/events") as stream,
     ):

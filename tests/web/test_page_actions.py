@@ -10,16 +10,16 @@ import pytest
 
 from mcp_bridge._desktop.client import ServerEntry
 from mcp_bridge._settings import load
-from tests.kits.http.http_hosting import entry, registry_of
+from tests.kits.http.http_hosting import build_registry, make_entry
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
-from tests.kits.web.web_kit import served_page
+from tests.kits.web.web_kit import serve_page
 
 
 async def test_a_changed_definition_is_shown_and_accepted(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path, settings={"name": "gateway"})
     gateway.offer(describe_tool())
     async with (
-        served_page(gateway.build(), settings=load(gateway.file, {})) as server,
+        serve_page(gateway.build(), settings=load(gateway.file, {})) as server,
         server.read() as page,
         page.follow(),
     ):
@@ -59,7 +59,7 @@ def build_entry() -> tuple[ServerEntry, str]:
 async def test_an_installation_is_shown_before_it_is_made(home: Path) -> None:
     file = home / ".cursor" / "mcp.json"
     before = file.read_text()
-    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo")), build_entry=build_entry) as server, server.read() as page:
         state = await page.read_state()
         (row,) = [row for row in state["installs"] if row["client"] == "cursor"]
         assert (row["title"], row["found"], row["installed"], row["files"]) == ("Cursor", True, False, [str(file)])
@@ -82,7 +82,7 @@ async def test_an_installation_is_shown_before_it_is_made(home: Path) -> None:
 
 async def test_a_file_that_has_changed_since_it_was_shown_is_not_written(home: Path) -> None:
     file = home / ".cursor" / "mcp.json"
-    async with served_page(registry_of(entry("echo")), build_entry=build_entry) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo")), build_entry=build_entry) as server, server.read() as page:
         preview = (await page.post("installs/cursor", apply=False)).json()
         file.write_text('{"mcpServers": {}}')
         response = await page.post("installs/cursor", apply=True, digest=preview["digest"])
@@ -95,7 +95,7 @@ async def test_a_file_that_has_changed_since_it_was_shown_is_not_written(home: P
 
 
 async def test_a_server_without_a_file_cannot_be_installed() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page:
         state = await page.read_state()
         assert (state["can"]["install"], state["installs"]) == (False, [])
         assert (await page.post("installs/cursor", apply=False)).status_code == 403

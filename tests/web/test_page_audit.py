@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
-from tests.kits.http.http_hosting import entry, registry_of
-from tests.kits.web.web_kit import served_page
+from tests.kits.http.http_hosting import build_registry, make_entry
+from tests.kits.web.web_kit import serve_page
 
 TOOLS = """
 from mcp_bridge import tool
@@ -37,7 +37,7 @@ def load_settings(folder: Path) -> Any:
 
 async def test_recorded_calls_are_filtered_and_read_page_by_page(tmp_path: Path) -> None:
     settings = load_settings(tmp_path)
-    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
+    async with serve_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         assert (await page.read_state())["audit"] is True
         assert (await page.http.get("/page/audit")).json() == {"rows": [], "next": None}
         for n in range(101):
@@ -55,7 +55,7 @@ async def test_a_principal_reads_its_own_records(tmp_path: Path) -> None:
     settings = load_settings(tmp_path)
     bridge = build_from_settings(settings)
     async with (
-        served_page(bridge, settings=settings, principals=TOKENS) as server,
+        serve_page(bridge, settings=settings, principals=TOKENS) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         server.read() as owner,
@@ -72,7 +72,7 @@ async def test_a_principal_reads_its_own_records(tmp_path: Path) -> None:
 
 async def test_a_mistake_in_a_request_is_explained(tmp_path: Path) -> None:
     settings = load_settings(tmp_path)
-    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
+    async with serve_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         unknown = await page.http.get("/page/audit", params={"name": "add"})
         cursor = await page.http.get("/page/audit", params={"before": "last"})
     assert (unknown.status_code, cursor.status_code) == (400, 400)
@@ -82,14 +82,14 @@ async def test_a_mistake_in_a_request_is_explained(tmp_path: Path) -> None:
 
 async def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     settings = load_settings(tmp_path)
-    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
+    async with serve_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         (tmp_path / "trail.sqlite3").write_bytes(b"no database" * 100)
         response = await page.http.get("/page/audit")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "unavailable")
 
 
 async def test_a_server_without_the_policy_has_no_audit_trail() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page:
         assert (await page.read_state())["audit"] is False
         response = await page.http.get("/page/audit")
     assert response.status_code == 404

@@ -11,8 +11,8 @@ import pytest
 from mcp_bridge._cli.top import CallTable
 from mcp_bridge._web import feed
 from mcp_bridge._web.client import OperatorClient, OperatorError
-from tests.kits.http.http_hosting import entry, registry_of
-from tests.kits.web.web_kit import LEGACY, TOKEN, served_page
+from tests.kits.http.http_hosting import build_registry, make_entry
+from tests.kits.web.web_kit import LEGACY, TOKEN, serve_page
 
 
 async def test_a_server_without_an_operator_api_is_reported() -> None:
@@ -32,7 +32,7 @@ async def test_a_server_without_an_operator_api_is_reported() -> None:
 
 async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 0)
-    async with served_page(registry_of(entry("echo"))) as server:
+    async with serve_page(build_registry(make_entry("echo"))) as server:
         with pytest.raises(OperatorError, match=r"status 503: 0 pages are open\. Close one\."):
             await anext(OperatorClient(server.base, TOKEN).follow_events())
 
@@ -40,7 +40,7 @@ async def test_a_rejection_is_reported_with_the_reason_of_the_server(monkeypatch
 async def test_the_table_lists_clients_while_they_are_connected_and_names_them_afterwards() -> None:
     table = CallTable()
 
-    async with served_page(registry_of(entry("echo"))) as server, anyio.create_task_group() as tasks:
+    async with serve_page(build_registry(make_entry("echo"))) as server, anyio.create_task_group() as tasks:
         client, news = OperatorClient(server.base, TOKEN), asyncio.Queue[str]()
 
         async def follow() -> None:
@@ -55,7 +55,7 @@ async def test_the_table_lists_clients_while_they_are_connected_and_names_them_a
         tasks.start_soon(follow)
         await wait_for("reset")
         table.replace_state(await client.read_state())
-        async with LEGACY.to(server.base, token=TOKEN) as caller:
+        async with LEGACY.connect(server.base, token=TOKEN) as caller:
             await caller.call_tool("echo", {"n": 1})
             await wait_for("call")
             assert "1 client" in table.summarize()

@@ -11,8 +11,8 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge._web import feed
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, registry_of
-from tests.kits.web.web_kit import TOKEN, served_page
+from tests.kits.http.http_hosting import Gate, build_registry, make_entry
+from tests.kits.web.web_kit import TOKEN, serve_page
 
 
 async def test_a_call_is_sent_at_its_start_with_progress_and_at_its_end() -> None:
@@ -26,7 +26,7 @@ async def test_a_call_is_sent_at_its_start_with_progress_and_at_its_end() -> Non
 
     gate = Gate()
     async with (
-        served_page(registry_of(entry("work", work))) as server,
+        serve_page(build_registry(make_entry("work", work))) as server,
         server.read() as page,
         page.follow(),
         anyio.create_task_group() as tasks,
@@ -43,7 +43,11 @@ async def test_a_call_is_sent_at_its_start_with_progress_and_at_its_end() -> Non
 
 
 async def test_a_broken_stream_is_resumed_without_loss() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page, server.read() as second_page:
+    async with (
+        serve_page(build_registry(make_entry("echo"))) as server,
+        server.read() as page,
+        server.read() as second_page,
+    ):
         async with page.follow():
             await page.call_tool("echo")
             await page.wait_for("call", lambda call: call["state"] == "ok")
@@ -58,14 +62,14 @@ async def test_a_broken_stream_is_resumed_without_loss() -> None:
 
 @pytest.mark.parametrize("last", ["abcdef00-1", "", "-", "x-9999999999999999999999"])
 async def test_an_unknown_event_resets_the_page(last: str) -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page, page.follow(last):
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page, page.follow(last):
         await page.wait_for("reset")
 
 
 async def test_missed_events_that_are_not_in_the_log_reset_the_page(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_EVENTS", 2)
     async with (
-        served_page(registry_of(entry("echo"))) as server,
+        serve_page(build_registry(make_entry("echo"))) as server,
         server.read() as page,
         server.read() as second_page,
         page.follow(),
@@ -80,7 +84,7 @@ async def test_missed_events_that_are_not_in_the_log_reset_the_page(monkeypatch:
 
 async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_BATCH", 1)
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page, page.follow():
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page, page.follow():
         async with anyio.create_task_group() as tasks:
             for _ in range(40):
                 tasks.start_soon(page.call_tool, "echo")
@@ -91,8 +95,8 @@ async def test_many_calls_are_counted_instead_of_sent(monkeypatch: Any) -> None:
 
 async def test_a_page_that_does_not_read_is_disconnected_and_delays_no_call(monkeypatch: Any) -> None:
     monkeypatch.setattr("mcp_bridge._web.api.MAX_BACKLOG", 100_000)
-    big = registry_of(entry("big", lambda data: ["x" * 4000] * 40))
-    async with served_page(big) as server, server.read() as page:
+    big = build_registry(make_entry("big", lambda data: ["x" * 4000] * 40))
+    async with serve_page(big) as server, server.read() as page:
         address = httpx2.URL(server.base)
         async with await anyio.connect_tcp("127.0.0.1", address.port) as slow:
             head = f"GET /page/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
@@ -106,16 +110,16 @@ async def test_a_page_that_does_not_read_is_disconnected_and_delays_no_call(monk
 
 
 async def test_changed_tools_and_sources_are_reported() -> None:
-    registry = registry_of(entry("echo"))
-    async with served_page(registry) as server, server.read() as page, page.follow():
-        registry.publish("test", [entry("echo"), entry("more")])
+    registry = build_registry(make_entry("echo"))
+    async with serve_page(registry) as server, server.read() as page, page.follow():
+        registry.publish("test", [make_entry("echo"), make_entry("more")])
         await page.wait_for("tools")
 
 
 async def test_the_number_of_open_pages_is_limited(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "MAX_PAGES", 1)
     async with (
-        served_page(registry_of(entry("echo"))) as server,
+        serve_page(build_registry(make_entry("echo"))) as server,
         server.read() as page,
         page.follow(),
         page.http.stream("GET", "/page/events") as response,
@@ -125,7 +129,7 @@ async def test_the_number_of_open_pages_is_limited(monkeypatch: Any) -> None:
 
 async def test_nothing_is_rendered_once_no_page_is_open(monkeypatch: Any) -> None:
     monkeypatch.setattr(feed, "GRACE", 0.0)
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page:
         async with page.follow():
             assert server.page.history.listener is not None
         with anyio.fail_after(TIMEOUT):
@@ -139,7 +143,7 @@ async def test_progress_that_is_not_json_is_shown_too() -> None:
     async def work(data: Any, ctx: CallContext) -> None:
         await ctx.report_progress(data["n"], 10**30, "lone \ud800 surrogate")
 
-    async with served_page(registry_of(entry("work", work))) as server, server.read() as page, page.follow():
+    async with serve_page(build_registry(make_entry("work", work))) as server, server.read() as page, page.follow():
         await page.call_tool("work", n=1)
         call = await page.wait_for("call", lambda call: call["state"] == "ok")
         state = await page.read_state()

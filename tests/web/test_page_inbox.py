@@ -22,9 +22,9 @@ from mcp_bridge._web import inbox
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.approvals.approvals_kit import DENY, ONCE, build_host, read_records
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of
-from tests.kits.http.http_hosting import HttpWay, registry_of, stateless_request
-from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, served_page
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code
+from tests.kits.http.http_hosting import HttpWay, build_registry, make_stateless_request
+from tests.kits.web.web_kit import TOKEN, PageReader, ServedPage, serve_page
 
 
 class Waiting(ScriptedUser):
@@ -47,7 +47,7 @@ async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, S
     """Serve a host with a hook that asks about every call, and open its page."""
     host = build_host(MemoryStore(), desk=QuestionDesk(), **options)
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
-    async with served_page(bridge) as server, server.read() as page, page.follow():
+    async with serve_page(bridge) as server, server.read() as page, page.follow():
         yield host, server, page
 
 
@@ -55,7 +55,7 @@ async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, S
 async def connect_client(server: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
     """The official client, with a user or without."""
     options = {"elicitation_callback": user} if user is not None else {}
-    async with HttpWay("http", mode).to(server.base, token=TOKEN, **options) as client:
+    async with HttpWay("http", mode).connect(server.base, token=TOKEN, **options) as client:
         yield client
 
 
@@ -81,7 +81,7 @@ async def test_the_page_decides_if_the_client_cannot_ask(mode: str, choice: str,
         event = await page.wait_for("answered")
         decision = await page.wait_for("decision")
         state = await page.read_state()
-    assert code_of(results[0]) == code
+    assert get_code(results[0]) == code
     assert event == {"id": question["id"], "how": "page", "outcome": choice}
     assert (decision["tool"], decision["how"], decision["decision"]) == ("add", "page", "deny" if code else "allow")
     assert (state["questions"], state["decisions"]) == ([], [decision])
@@ -175,7 +175,7 @@ async def test_the_default_applies_once_the_last_page_has_disconnected(monkeypat
     host = build_host(MemoryStore(), desk=QuestionDesk())
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with (
-        served_page(bridge) as server,
+        serve_page(bridge) as server,
         connect_client(server, "legacy") as client,
         anyio.create_task_group() as tasks,
     ):
@@ -185,7 +185,7 @@ async def test_the_default_applies_once_the_last_page_has_disconnected(monkeypat
         with anyio.fail_after(TIMEOUT):
             while not results:  # noqa: ASYNC110 - the page is gone, and the client only waits
                 await anyio.sleep(0.01)
-    assert code_of(results[0]) == "approval_declined"
+    assert get_code(results[0]) == "approval_declined"
     assert host.calls == []
 
 
@@ -194,10 +194,10 @@ async def test_a_call_that_the_page_has_allowed_runs_with_the_next_request_where
     bridge = Bridge(host.registry, desk=host.asking.policy.desk, state=State(store=MemoryStore()))
     params: Any = {"name": "add", "arguments": {"n": 1}}
 
-    async with served_page(bridge) as server, server.read() as page, page.follow():
+    async with serve_page(bridge) as server, server.read() as page, page.follow():
 
         async def request(**more: Any) -> Any:
-            request_parts = stateless_request("tools/call", {**params, **more})
+            request_parts = make_stateless_request("tools/call", {**params, **more})
             meta = request_parts["json"]["params"]["_meta"]
             request_parts["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}}
             return (await page.http.post("/mcp", **request_parts)).json()["result"]
@@ -220,7 +220,7 @@ async def test_the_principal_that_has_decided_is_recorded(tmp_path: Path) -> Non
     host = build_host(MemoryStore(), desk=QuestionDesk(), audit=tmp_path / "audit")
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with (
-        served_page(bridge, principals={"ann": "token-of-ann"}, operators=["ann"]) as server,
+        serve_page(bridge, principals={"ann": "token-of-ann"}, operators=["ann"]) as server,
         server.read("token-of-ann") as ann,
         ann.follow(),
         connect_client(server, "legacy") as client,
@@ -239,14 +239,14 @@ async def test_the_default_applies_if_users_at_pages_do_not_answer_in_time() -> 
     host = build_host(MemoryStore(), desk=QuestionDesk(ttl=0.05))
     bridge = Bridge(host.registry, desk=host.asking.policy.desk)
     async with (
-        served_page(bridge) as server,
+        serve_page(bridge) as server,
         server.read() as page,
         page.follow(),
         connect_client(server, "legacy") as client,
     ):
         await call_add(client, results)
         assert (await page.wait_for("answered"))["how"] == "withdrawn"
-    assert code_of(results[0]) == "approval_declined"
+    assert get_code(results[0]) == "approval_declined"
     assert "No answer within 0.05 seconds" in results[0].content[0].text
 
 
@@ -262,7 +262,7 @@ class Profile:
     """Tools with questions."""
 
     def __init__(self) -> None:
-        self.registry = registry_of()
+        self.registry = build_registry()
 
         @self.registry.tool
         async def greet(ctx: CallContext) -> str:
@@ -278,7 +278,7 @@ async def greet(page: PageReader, results: list[Any]) -> None:
 async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page() -> None:
     results: list[str] = []
     async with (
-        served_page(Profile().registry) as server,
+        serve_page(Profile().registry) as server,
         server.read() as page,
         page.follow(),
         anyio.create_task_group() as tasks,
@@ -298,10 +298,10 @@ async def test_a_form_of_a_call_whose_client_cannot_ask_is_answered_at_the_page(
 async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page() -> None:
     state = State(tasks=TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)}))
 
-    async with served_page(Bridge(Profile().registry, state=state)) as server, server.read() as page, page.follow():
+    async with serve_page(Bridge(Profile().registry, state=state)) as server, server.read() as page, page.follow():
 
         async def request(method: str, **params: Any) -> Any:
-            request_parts = stateless_request(method, params)
+            request_parts = make_stateless_request(method, params)
             meta = request_parts["json"]["params"]["_meta"]
             request_parts["json"]["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES: {"extensions": {TASKS: {}}}}
             if "taskId" in params:
@@ -320,7 +320,7 @@ async def test_a_form_of_a_task_whose_client_cannot_ask_is_answered_at_the_page(
 
 
 async def test_a_form_is_not_asked_if_no_page_is_open() -> None:
-    async with served_page(Profile().registry) as server, server.read() as page:
+    async with serve_page(Profile().registry) as server, server.read() as page:
         request = partial(page.call_tool, "greet")
         # A JSON-RPC error has no result.
         with pytest.raises(KeyError):
@@ -336,7 +336,7 @@ async def test_a_principal_answers_only_its_own_questions() -> None:
     results: list[str] = []
     tokens = {"alice": "token-of-alice", "bob": "token-of-bob"}
     async with (
-        served_page(Profile().registry, principals=tokens) as server,
+        serve_page(Profile().registry, principals=tokens) as server,
         server.read("token-of-alice") as alice,
         server.read("token-of-bob") as bob,
         alice.follow(),

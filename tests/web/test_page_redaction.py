@@ -10,7 +10,7 @@ import anyio
 
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
-from tests.kits.web.web_kit import served_page
+from tests.kits.web.web_kit import serve_page
 
 TOOLS = '''
 from mcp_bridge import tool
@@ -32,7 +32,7 @@ async def test_arguments_and_questions_are_hidden_although_only_results_are_reda
     settings = load(file, {})
     results: list[Any] = []
 
-    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
+    async with serve_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         async with page.follow(), anyio.create_task_group() as tasks:
 
             async def send() -> None:

@@ -17,12 +17,15 @@ from mcp_bridge._settings import load
 from mcp_bridge._web import history as histories
 from mcp_bridge._web.history import CallHistory
 from mcp_bridge.middleware import Pipeline, Stage
-from tests.kits.http.http_hosting import entry, registry_of
-from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, served_page
+from tests.kits.http.http_hosting import build_registry, make_entry
+from tests.kits.web.web_kit import LEGACY, MODERN, TOKEN, serve_page
 
 
 async def test_a_call_is_listed_with_its_arguments_and_its_result() -> None:
-    async with served_page(registry_of(entry("echo", lambda data: {"got": data}))) as server, server.read() as page:
+    async with (
+        serve_page(build_registry(make_entry("echo", lambda data: {"got": data}))) as server,
+        server.read() as page,
+    ):
         await page.call_tool("echo", text="hello")
         state = await page.read_state()
     (call,) = state["calls"]
@@ -38,7 +41,7 @@ async def test_a_failed_call_is_listed_with_its_code() -> None:
     def fail(_: Any) -> None:
         raise RuntimeError("broken")
 
-    async with served_page(registry_of(entry("fail", fail))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("fail", fail))) as server, server.read() as page:
         await page.call_tool("fail")
         state = await page.read_state()
     (call,) = state["calls"]
@@ -55,7 +58,7 @@ async def test_a_running_call_is_listed_with_its_progress_and_a_cancelled_one_as
         beginning.set()
         await anyio.sleep_forever()
 
-    async with served_page(registry_of(entry("work", work))) as server, server.read() as page:
+    async with serve_page(build_registry(make_entry("work", work))) as server, server.read() as page:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(page.call_tool, "work")
             await beginning.wait()
@@ -71,9 +74,9 @@ async def test_secrets_are_redacted_everywhere() -> None:
     def reveal(data: Any) -> Any:
         return {"token": "short", "text": f"the key is very-secret-key and {data['password']}"}
 
-    bridge = Bridge(registry_of(entry("reveal", reveal)))
+    bridge = Bridge(build_registry(make_entry("reveal", reveal)))
     bridge.hide_secrets(["very-secret-key"])
-    async with served_page(bridge) as server, server.read() as page, page.follow():
+    async with serve_page(bridge) as server, server.read() as page, page.follow():
         await page.call_tool("reveal", password="hunter22", note="very-secret-key")
         event = await page.wait_for("call", lambda call: call["state"] == "ok")
         text = (await page.http.get("/page/state")).text
@@ -85,14 +88,17 @@ async def test_secrets_are_redacted_everywhere() -> None:
 
 async def test_large_values_are_truncated() -> None:
     async with (
-        served_page(registry_of(entry("big", lambda data: ["x" * 100_000] * 300))) as server,
+        serve_page(build_registry(make_entry("big", lambda data: ["x" * 100_000] * 300))) as server,
         server.read() as page,
     ):
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]
     # Together, the arguments exceed the limit of a call.
     assert call["arguments"] == "(no longer kept)"
-    async with served_page(registry_of(entry("big", lambda data: ["x" * 4500] * 104))) as server, server.read() as page:
+    async with (
+        serve_page(build_registry(make_entry("big", lambda data: ["x" * 4500] * 104))) as server,
+        server.read() as page,
+    ):
         await page.call_tool("big", text="y" * 10_000)
         (call,) = (await page.read_state())["calls"]
     assert call["arguments"]["text"].endswith("… (10000 characters)")
@@ -150,8 +156,8 @@ async def test_the_history_has_fewer_calls_while_no_page_is_open() -> None:
 
 
 async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page, page.follow():
-        async with LEGACY.to(server.base, token=TOKEN):
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page, page.follow():
+        async with LEGACY.connect(server.base, token=TOKEN):
             added = await page.wait_for("client")
             (client,) = (await page.read_state())["clients"]
             assert client == added
@@ -161,8 +167,8 @@ async def test_a_handshake_client_is_listed_while_it_is_connected() -> None:
 
 
 async def test_clients_of_the_stateless_era_are_listed_after_their_first_call() -> None:
-    async with served_page(registry_of(entry("echo"))) as server, server.read() as page:
-        async with MODERN.to(server.base, token=TOKEN) as client:
+    async with serve_page(build_registry(make_entry("echo"))) as server, server.read() as page:
+        async with MODERN.connect(server.base, token=TOKEN) as client:
             await client.call_tool("echo", {})
             await client.call_tool("echo", {})
         (row,) = (await page.read_state())["clients"]
@@ -180,8 +186,8 @@ class Passing:
 
 async def test_layers_are_measured_only_while_a_page_is_open() -> None:
     registry = ToolRegistry(pipeline=Pipeline([Passing()]))
-    registry.register(entry("echo"))
-    async with served_page(registry) as server, server.read() as page:
+    registry.register(make_entry("echo"))
+    async with serve_page(registry) as server, server.read() as page:
         await page.call_tool("echo")
         (call,) = (await page.read_state())["calls"]
         assert call["layers"] == []
@@ -201,7 +207,7 @@ async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
     state = "state: {keys: ['0123456789abcdef0123456789abcdef']}"
     file.write_text(f"name: ${{BRIDGE_NAME}}\nsources: [{{type: python, path: tools.py}}]\n{state}\n")
     settings = load(file, {"BRIDGE_NAME": "shop-of-things"})
-    async with served_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
+    async with serve_page(build_from_settings(settings), settings=settings) as server, server.read() as page:
         state_of_server = await page.read_state()
     settings_of_page = state_of_server["settings"]
     assert settings_of_page["path"] == str(file)
@@ -212,9 +218,9 @@ async def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
 
 
 async def test_lint_findings_contain_the_client_and_the_fix() -> None:
-    broken = entry("echo")
+    broken = make_entry("echo")
     broken.input_schema = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
-    async with served_page(registry_of(broken)) as server, server.read() as page:
+    async with serve_page(build_registry(broken)) as server, server.read() as page:
         findings = (await page.read_state())["lint"]
     assert {finding["tool"] for finding in findings} >= {"echo"}
     assert all(finding["severity"] in ("error", "warning") and finding["client"] for finding in findings)
@@ -236,7 +242,7 @@ async def test_nested_calls_and_other_kinds_of_calls_are_listed_too() -> None:
     def note() -> str:
         return "a note"
 
-    async with served_page(registry) as server, server.read() as page:
+    async with serve_page(registry) as server, server.read() as page:
         await page.call_tool("outer")
         calls = (await page.read_state())["calls"]
     assert [(call["tool"], call["kind"]) for call in calls] == [

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.server_process import Way
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import Shared
+from tests.kits.survival.fault_kit import SharedServers
 from tests.kits.survival.survival_kit import WAYS, run_server
 
 
@@ -22,14 +22,16 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """The servers of this module, unless it has others."""
     tools = KITS / "survival" / "fault_tools.py"
-    with contextlib.closing(Shared(lambda way: run_server(way, tmp_path_factory.mktemp("faults"), tools))) as servers:
+    with contextlib.closing(
+        SharedServers(lambda way: run_server(way, tmp_path_factory.mktemp("faults"), tools))
+    ) as servers:
         yield servers
 
 
 @pytest.fixture
-def server(way: Way, shared: Shared) -> Any:
+def server(way: Way, shared: SharedServers) -> Any:
     """Return a running server."""
     return shared.server(way)

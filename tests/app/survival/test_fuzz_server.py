@@ -23,11 +23,11 @@ from mcp_bridge._protocol.peer.json_lines import BYTE_ORDER_MARK, MAX_REPAIRED
 from tests.client.raw_client import Json
 from tests.client.server_process import HttpServerProcess, ServerProcess, StdioServerProcess, Way, parse_response
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.fuzzing import built, corpus, examples
+from tests.kits.fuzzing import build_text, read_corpus, use_examples
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.fuzz_messages import ID, messages, sequences, written
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, WAYS, run_server
+from tests.kits.survival.fault_kit import SharedServers
+from tests.kits.survival.fuzz_messages import ID, encode_message, generate_sequences, list_valid_messages
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, WAYS, run_server
 
 MIB = 1024 * 1024
 STEADY = 24 * MIB
@@ -218,7 +218,7 @@ WARM = 40
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """One server for all messages of a way."""
 
     @contextlib.contextmanager
@@ -226,38 +226,38 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         with run_server(way, tmp_path_factory.mktemp("fuzz"), KITS / "survival" / "fuzz_tools.py") as server:
             yield Fuzzed(server)
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
 @pytest.fixture
-def fuzzed(way: Way, shared: Shared) -> Any:
+def fuzzed(way: Way, shared: SharedServers) -> Any:
     """Return the fuzzed server."""
     return shared.server(way)
 
 
-@BOTH
+@ON_BOTH_WAYS
 def test_every_valid_message_gets_a_response(fuzzed: Fuzzed) -> None:
-    for message in messages(stateless=fuzzed.server.way.stateless):
-        fuzzed.send([written(message)])
+    for message in list_valid_messages(stateless=fuzzed.server.way.stateless):
+        fuzzed.send([encode_message(message)])
 
 
 def replayed(finding: Json, way: Way) -> bytes:
     """Return the bytes of a finding. META is replaced by the metadata of the era."""
     if "hex" in finding:
         return bytes.fromhex(finding["hex"])
-    text = built(finding["text"])
+    text = build_text(finding["text"])
     return text.replace("META", json.dumps(ENVELOPE if way.stateless else {})).encode()
 
 
-FINDINGS = corpus("message")
+FINDINGS = read_corpus("message")
 
 
 @pytest.mark.parametrize(
     ("way", "finding"),
     [
-        *(pytest.param(ONE, *finding.values, id=f"{ONE}-{finding.id}") for finding in FINDINGS),
-        *(pytest.param(OTHER, *finding.values, id=f"{OTHER}-{finding.id}") for finding in FINDINGS[:3]),
+        *(pytest.param(FIRST_WAY, *finding.values, id=f"{FIRST_WAY}-{finding.id}") for finding in FINDINGS),
+        *(pytest.param(SECOND_WAY, *finding.values, id=f"{SECOND_WAY}-{finding.id}") for finding in FINDINGS[:3]),
     ],
 )
 def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, finding: Json) -> None:
@@ -268,8 +268,8 @@ def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, findi
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_generated_messages_neither_stop_nor_silence_nor_fill_the_server(fuzzed: Fuzzed) -> None:
-    @examples(50)
-    @given(bodies=sequences(stateless=fuzzed.server.way.stateless))
+    @use_examples(50)
+    @given(bodies=generate_sequences(stateless=fuzzed.server.way.stateless))
     def check(bodies: list[bytes]) -> None:
         fuzzed.send(bodies)
 

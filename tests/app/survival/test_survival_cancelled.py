@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,8 @@ import pytest
 from tests.client.raw_client import Json
 from tests.client.server_process import HttpServerProcess, ServerProcess, StdioServerProcess, Way
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.survival.survival_kit import ONE, WAYS, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, WAYS, run_server
+from tests.kits.waiting import wait_until
 
 TOOLS = """
 import asyncio
@@ -47,7 +46,7 @@ ROUNDS = 8
 """How often they are given up until memory has to have settled: allocators take a while."""
 
 
-@pytest.mark.parametrize("way", [ONE, *(way for way in WAYS if way.transport == "http")], ids=str)
+@pytest.mark.parametrize("way", [FIRST_WAY, *(way for way in WAYS if way.transport == "http")], ids=str)
 def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, TOOLS, SETTINGS) as server:
         give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
@@ -72,7 +71,7 @@ def settled(server: Any, tasks: int) -> Json:
         states.append(json.loads(server.get_text("state")))
         return bool(states[-1]["begun"] == states[-1]["ended"] and states[-1]["tasks"] <= tasks + 2)
 
-    until(quiet)
+    wait_until(quiet)
     return states[-1]
 
 
@@ -122,11 +121,3 @@ def posted(server: HttpServerProcess, message: Json) -> bytes:
     lines = [f"{name}: {value}" for name, value in server.make_headers(message).items()]
     head = ["POST /mcp HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body)}"]
     return "\r\n".join([*head, "", ""]).encode() + body
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + TIMEOUT
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.client.server_process import HttpServerProcess, Way
 from tests.kits.constants import HANDSHAKE, HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import ONE, OTHER, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, SECOND_WAY, run_server
 
 TOOLS = """
 import threading
@@ -59,7 +59,7 @@ def leave_call(server: HttpServerProcess, number: int, session: str, tool: str =
 @pytest.mark.parametrize("tool", ["hangs", "blocks"])
 @pytest.mark.timeout(300)
 def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
-    with serve(ONE, tmp_path) as server:
+    with serve(FIRST_WAY, tmp_path) as server:
         hanging = [server.send_call(tool) for _ in range(1000)]
         start = time.monotonic()
         assert server.send_call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
@@ -71,7 +71,7 @@ def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_pa
 @pytest.mark.parametrize("tool", ["hangs", "blocks"])
 @pytest.mark.timeout(300)
 def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path, tool: str) -> None:
-    with serve(OTHER, tmp_path) as server:
+    with serve(SECOND_WAY, tmp_path) as server:
         hog = server.open_session()
         for number in range(1000):
             leave_call(server, number, hog, tool)
@@ -83,7 +83,7 @@ def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path,
 
 @pytest.mark.timeout(300)
 def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path) -> None:
-    with serve(OTHER, tmp_path, concurrency=4) as server:
+    with serve(SECOND_WAY, tmp_path, concurrency=4) as server:
         for number in range(4):
             leave_call(server, number, server.open_session(), tool=("hangs", "blocks")[number % 2])
         start = time.monotonic()
@@ -93,7 +93,7 @@ def test_slots_of_disconnected_clients_are_free_after_ten_seconds(tmp_path: Path
 
 @pytest.mark.timeout(300)
 def test_calls_that_hang_leave_no_more_than_a_bounded_queue(tmp_path: Path) -> None:
-    with serve(ONE, tmp_path, concurrency=4) as server:
+    with serve(FIRST_WAY, tmp_path, concurrency=4) as server:
         calls = [server.send_call("hangs") for _ in range(1040)]
         until = time.monotonic() + TIMEOUT
         # 3 calls run and 1,024 wait.

@@ -9,7 +9,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,7 +18,8 @@ import pytest
 from tests.client.raw_client import Json
 from tests.client.server_process import HttpServerProcess, parse_response
 from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, HTTP_HEADERS, TIMEOUT
-from tests.kits.survival.survival_kit import OTHER, run_server
+from tests.kits.survival.survival_kit import SECOND_WAY, run_server
+from tests.kits.waiting import wait_until
 
 HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
 SHAKE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
@@ -40,7 +40,7 @@ def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     context = ssl.create_default_context()
     # With 500 threads, a client may be idle for 10 seconds.
     settings = {"http": {"client_timeout": 300}}
-    with run_server(OTHER, tmp_path, settings=settings) as server, server.keep_call_in_flight():
+    with run_server(SECOND_WAY, tmp_path, settings=settings) as server, server.keep_call_in_flight():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
             answers = list(clients.map(lambda number: client(server, number, every, context), range(500)))
@@ -76,7 +76,9 @@ def call(server: HttpServerProcess, number: int, name: str, **arguments: str) ->
 def shaken(server: HttpServerProcess) -> str:
     """Open a session and return its id. Retry while the server has no room for it."""
     answers = []
-    until(lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)) or answers[-1].is_success)
+    wait_until(
+        lambda: answers.append(server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS)) or answers[-1].is_success
+    )
     return str(answers[-1].headers["mcp-session-id"])
 
 
@@ -88,7 +90,7 @@ def pinged(server: HttpServerProcess, session: str) -> int:
 
 
 def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
-    with run_server(OTHER, tmp_path, settings={"http": {"sessions": 4}}) as server:
+    with run_server(SECOND_WAY, tmp_path, settings={"http": {"sessions": 4}}) as server:
         first, second, third = (shaken(server) for _ in range(3))
         assert server.get_text("echo", text="still here") == "still here"
         assert pinged(server, first) == 200
@@ -103,19 +105,19 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
 
 def test_sessions_in_use_stay_and_a_new_one_is_rejected(tmp_path: Path) -> None:
     settings = {"http": {"sessions": 2}}
-    with run_server(OTHER, tmp_path, settings=settings) as server, server.keep_call_in_flight():
+    with run_server(SECOND_WAY, tmp_path, settings=settings) as server, server.keep_call_in_flight():
         listener = shaken(server)
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": listener}
         with server.http.stream("GET", "/mcp", headers=headers) as stream:
             assert stream.status_code == 200
             for _ in range(3):
                 assert server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 503
-        until(lambda: server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 200)
+        wait_until(lambda: server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 200)
         assert pinged(server, listener) == 404
 
 
 def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
-    with run_server(OTHER, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
+    with run_server(SECOND_WAY, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
         session = server.open_session()
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
         request = call(server, 1, "neighbour", token="its own")
@@ -133,7 +135,7 @@ def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_1000_abandoned_sessions_reject_no_client_and_leak_no_memory(tmp_path: Path) -> None:
-    with run_server(OTHER, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
+    with run_server(SECOND_WAY, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
         before = crowded(server)
         assert crowded(server) < before * 1.1
     assert "Traceback" not in server.stderr
@@ -147,7 +149,7 @@ def crowded(server: HttpServerProcess) -> int:
             if number % 50 == 0:
                 assert server.get_text("echo", text="active") == "active"
         assert pinged(server, shaken(server)) == 200
-    until(lambda: tasks(server) < 100, 90)
+    wait_until(lambda: tasks(server) < 100, 90)
     return server.rss
 
 
@@ -157,17 +159,9 @@ def tasks(server: HttpServerProcess) -> int:
     return int(server.get_text("tasks"))
 
 
-def until(true: Callable[[], bool], within: float = TIMEOUT) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
     with (
-        run_server(OTHER, tmp_path, settings={"http": {"client_timeout": "2s"}}) as server,
+        run_server(SECOND_WAY, tmp_path, settings={"http": {"client_timeout": "2s"}}) as server,
         server.keep_call_in_flight(),
     ):
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (60, 60))
@@ -177,7 +171,7 @@ def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
                 with contextlib.suppress(OSError):
                     opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
         with httpx2.Client(base_url=server.base, timeout=TIMEOUT) as http:
-            until(lambda: healthy(http))
+            wait_until(lambda: healthy(http))
         assert server.get_text("echo", text="still here") == "still here"
     assert len(server.stderr) < 100_000
 

@@ -14,21 +14,21 @@ import pytest
 
 from tests.client.server_process import HttpServerProcess, Way
 from tests.kits.constants import ENVELOPE, HANDSHAKE, TIMEOUT
-from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import OTHER, run_server
+from tests.kits.survival.fault_kit import SharedServers
+from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 
 LIST = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode()
 STATELESS_HTTP = Way("http", stateless=True)
-ERAS = [STATELESS_HTTP, OTHER]
+ERAS = [STATELESS_HTTP, SECOND_WAY]
 CHUNKED = "Transfer-Encoding: chunked"
 EXPECTED_LOG = ("begun ", "Could not find session for ID", "request without session_id")
 """Parts of the lines that the log may contain."""
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """Yield one server for each era, so that later requests show the damage of earlier ones."""
-    with contextlib.closing(Shared(lambda way: run_server(way, tmp_path_factory.mktemp("edges")))) as servers:
+    with contextlib.closing(SharedServers(lambda way: run_server(way, tmp_path_factory.mktemp("edges")))) as servers:
         yield servers
 
 
@@ -39,7 +39,7 @@ def era() -> Way:
 
 
 @pytest.fixture
-def quiet_server(era: Way, shared: Shared) -> Iterator[HttpServerProcess]:
+def quiet_server(era: Way, shared: SharedServers) -> Iterator[HttpServerProcess]:
     """Yield a server with another call in flight. At the end, check that it has logged nothing unexpected."""
     server = shared.server(era)
     log_length = len(server.stderr)
@@ -55,7 +55,7 @@ def run_mostly_in_one_era(
     table: dict[str, tuple[Any, ...]], names: str, smoke: Iterable[str] = ()
 ) -> pytest.MarkDecorator:
     """Run each row of a table in one era, and a few rows in the other."""
-    cases = [*((STATELESS_HTTP, name) for name in table), *((OTHER, name) for name in smoke)]
+    cases = [*((STATELESS_HTTP, name) for name in table), *((SECOND_WAY, name) for name in smoke)]
     rows = [pytest.param(era, *table[name], id=f"{era}-{name}") for era, name in cases]
     return pytest.mark.parametrize(("era", *names.split()), rows)
 

@@ -20,7 +20,7 @@ from mcp_bridge._cli.target import load_target
 from mcp_bridge._transports.http.app import HttpOptions
 from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.survival.survival_kit import OTHER, run_server
+from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 
 QUICK = 1.0
 """The time-outs of these tests in seconds; they wait for what must come, and measure only that it was not early."""
@@ -59,7 +59,7 @@ async def busy(seconds: float) -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServerProcess]:
     """A server with little patience."""
     settings = {**SHORT, "limits": {"result": "256 MiB", "timeout": "120s"}}
-    with run_server(OTHER, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
+    with run_server(SECOND_WAY, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
         yield started
 
 

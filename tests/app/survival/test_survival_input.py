@@ -18,14 +18,14 @@ import pytest
 from tests.client.http_client import encode_header
 from tests.client.server_process import Way, parse_response
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
-from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.malformed import GROUPS, rows
+from tests.kits.survival.fault_kit import SharedServers
+from tests.kits.survival.malformed import GROUPS, list_rows
 from tests.kits.survival.malformed_rows import FAILED, NO_REQUEST, NOT_JSON, RESULT, SILENCE, Era, Row
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, SURVIVAL_TOOLS, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, SURVIVAL_TOOLS, run_server
 
 STATELESS_HTTP, HANDSHAKE_STDIO = Way("http", stateless=True), Way("stdio", stateless=False)
 TABLE = [
-    *((way, group) for group in GROUPS for way in (ONE, OTHER)),
+    *((way, group) for group in GROUPS for way in (FIRST_WAY, SECOND_WAY)),
     *((STATELESS_HTTP, group) for group in ("methods", "responses", "notifications", "meta", "calls", "eras")),
     *((HANDSHAKE_STDIO, group) for group in ("envelopes", "eras")),
 ]
@@ -33,7 +33,7 @@ TABLE = [
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """Yield servers for the whole table, with a call in flight."""
 
     @contextlib.contextmanager
@@ -41,7 +41,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         with run_server(way, tmp_path_factory.mktemp("malformed")) as server, server.keep_call_in_flight():
             yield server
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
@@ -56,7 +56,7 @@ def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
     """Return the responses to a line. A valid call shows that there are no more."""
     before = len(server.received)
     server.write(row.data + b"\n")
-    if row.number is not None and row.wanted != SILENCE:
+    if row.number is not None and row.expected != SILENCE:
         with contextlib.suppress(TimeoutError):
             server.expect_response(row.number).result(TIMEOUT)
     good = server.send_call("whoami")
@@ -101,20 +101,20 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
 def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
     position, wrong = len(server.stderr), []
     send = over_http if server.way.transport == "http" else over_stdio
-    for row in rows(server.way, group):
+    for row in list_rows(server.way, group):
         outcome = send(server, row)
-        if outcome != ([] if row.wanted == SILENCE else [(row.wanted, row.number)]):
-            wrong.append((row.name, row.wanted, row.number, outcome))
+        if outcome != ([] if row.expected == SILENCE else [(row.expected, row.number)]):
+            wrong.append((row.name, row.expected, row.number, outcome))
         assert server.is_running, row.name
     assert not wrong, "\n".join(map(str, wrong))[:5000]
     assert "Traceback" not in server.stderr[position:]
 
 
-@pytest.mark.parametrize("way", [ONE, OTHER, STATELESS_HTTP], ids=str)
+@pytest.mark.parametrize("way", [FIRST_WAY, SECOND_WAY, STATELESS_HTTP], ids=str)
 def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, tmp_path: Path) -> None:
     era = Era(way.stateless)
     first, second = (
-        json.dumps(era.ask("mine", "tools/call", name=name, arguments=arguments)).encode()
+        json.dumps(era.request("mine", "tools/call", name=name, arguments=arguments)).encode()
         for name, arguments in (("neighbour", {"token": "reused"}), ("whoami", {}))
     )
     # Without sessions, each body is a conversation of its own, and other clients use the same ids.
@@ -138,7 +138,7 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
         assert (judged(response), response["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
 
-@BOTH
+@ON_BOTH_WAYS
 def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path) as server, server.keep_call_in_flight():
         assert server.get_result("whoami")["content"]
@@ -162,7 +162,7 @@ def is_rejected_or_closed(server: Any, body: bytes) -> bool:
 
 @pytest.mark.parametrize("filling", [b"x", b" "], ids=["text", "blanks"])
 def test_an_endless_line_is_read_in_constant_memory(tmp_path: Path, filling: bytes) -> None:
-    with run_server(ONE, tmp_path) as server:
+    with run_server(FIRST_WAY, tmp_path) as server:
         assert server.get_result("whoami")["content"]
         before, most = server.rss, 0
         for _ in range(100):
@@ -175,8 +175,8 @@ def test_an_endless_line_is_read_in_constant_memory(tmp_path: Path, filling: byt
 
 
 def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: Path) -> None:
-    era = Era(ONE.stateless)
-    with run_server(ONE, tmp_path) as server:
+    era = Era(FIRST_WAY.stateless)
+    with run_server(FIRST_WAY, tmp_path) as server:
         before = len(server.received)
         server.write(b"\n\r\n \t \n" * 10_000 + era.text("windows").encode() + b"\r\n\r\n")
         assert judged(server.expect_response("windows").result(TIMEOUT)) == RESULT
@@ -192,7 +192,7 @@ def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: P
 
 @pytest.mark.parametrize("data", [b"x" * 5_000_000, b'{"jsonrpc": "2.0", "id": 1'], ids=["long", "cut"])
 def test_a_broken_last_line_without_a_line_end_gets_an_error(tmp_path: Path, data: bytes) -> None:
-    with run_server(ONE, tmp_path) as server:
+    with run_server(FIRST_WAY, tmp_path) as server:
         server.write(data)
         server.close_input()
         answer = server.expect_response(None).result(TIMEOUT)

@@ -17,8 +17,8 @@ import pytest
 from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, run_server
+from tests.kits.survival.fault_kit import SharedServers
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, run_server
 
 TOOLS = KITS / "survival" / "limits_tools.py"
 MIB = 1024 * 1024
@@ -27,7 +27,7 @@ QUEUE = 1024
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """Yield servers with default limits and a call in flight during all tests."""
 
     @contextlib.contextmanager
@@ -35,14 +35,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         with run_server(way, tmp_path_factory.mktemp("limits"), TOOLS) as server, server.keep_call_in_flight():
             yield server
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
 @pytest.fixture
 def way() -> Way:
     """Return the default way."""
-    return ONE
+    return FIRST_WAY
 
 
 def code_of(result: dict[str, Any]) -> Any:
@@ -66,7 +66,7 @@ def whole(server: Any, result: dict[str, Any]) -> str:
 def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) -> None:
     settings = {"limits": {"timeout": "1s", "tools": {"other_*": {"timeout": 0.2}}}}
     # The neighbour has more time than all other clients.
-    with run_server(ONE, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
+    with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
             result = server.get_result(name)
             assert code_of(result) == "timeout"
@@ -84,21 +84,24 @@ def test_a_text_of_768_kib_is_whole_and_one_character_more_is_truncated(server: 
 
 
 def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server, server.keep_call_in_flight():
+    with (
+        run_server(FIRST_WAY, tmp_path, TOOLS, {"limits": {"result": "10 KiB"}}) as server,
+        server.keep_call_in_flight(),
+    ):
         result = server.get_result("letters", count=100_001)
         assert len(result["content"][0]["text"]) == 10 * 1024
         assert whole(server, result) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
 
 
 HUGE: list[tuple[Way, str, dict[str, Any]]] = [
-    (OTHER, "letters", {"count": 100_000_000}),
-    (ONE, "picture", {"size": 100_000_000}),
-    (ONE, "blocks", {"count": 100_000, "text": "x" * 1000}),
-    (ONE, "blocks", {"count": 200_000, "text": ""}),
-    (ONE, "pictures", {"count": 100_000}),
-    (ONE, "beside", {"where": "structured", "size": 100_000_000}),
-    (ONE, "beside", {"where": "meta", "size": 100_000_000}),
-    (ONE, "declared", {"where": "structured", "size": 100_000_000}),
+    (SECOND_WAY, "letters", {"count": 100_000_000}),
+    (FIRST_WAY, "picture", {"size": 100_000_000}),
+    (FIRST_WAY, "blocks", {"count": 100_000, "text": "x" * 1000}),
+    (FIRST_WAY, "blocks", {"count": 200_000, "text": ""}),
+    (FIRST_WAY, "pictures", {"count": 100_000}),
+    (FIRST_WAY, "beside", {"where": "structured", "size": 100_000_000}),
+    (FIRST_WAY, "beside", {"where": "meta", "size": 100_000_000}),
+    (FIRST_WAY, "declared", {"where": "structured", "size": 100_000_000}),
 ]
 
 
@@ -121,7 +124,7 @@ def test_pictures_within_the_limit_stay_as_they_are(server: Any) -> None:
     assert len(result["content"][0]["data"]) == 4 * MIB
 
 
-@BOTH
+@ON_BOTH_WAYS
 def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp_path: Path) -> None:
     settings = {"limits": {"concurrency": 50, "tools": {"holds": {"concurrency": 2}}}}
     with run_server(way, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
@@ -140,7 +143,7 @@ def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp
 
 
 def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, TOOLS, {"limits": {"concurrency": 2}}) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, {"limits": {"concurrency": 2}}) as server:
         running_calls = [server.send_call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
             server.wait_for_stderr(f"held all{number}")
@@ -170,7 +173,7 @@ TOO_MUCH: list[tuple[Any, str]] = [
 
 def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -> None:
     settings = {"limits": {"arguments": 3000}}
-    with run_server(ONE, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
+    with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for data, message in TOO_MUCH:
             result = server.get_result("takes", data=data)
             assert code_of(result) == "invalid_arguments"

@@ -14,9 +14,9 @@ import pytest
 
 from tests.client.server_process import ServerProcess, Way
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.fault_kit import Shared
+from tests.kits.survival.fault_kit import SharedServers
 from tests.kits.survival.secret_kit import OTHERS, STAMPED
-from tests.kits.survival.survival_kit import OTHER, on_one_way, run_server
+from tests.kits.survival.survival_kit import SECOND_WAY, on_one_way, run_server
 
 BREAKERS = (
     "\n",
@@ -79,7 +79,7 @@ def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """Yield servers with tools that log their arguments."""
 
     @contextlib.contextmanager
@@ -91,7 +91,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
             assert server.wait() == 0
             keeps_lines(server)
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
@@ -107,7 +107,7 @@ def keeps_lines(server: ServerProcess) -> None:
             assert not line.startswith(FORGED)
 
 
-@pytest.mark.parametrize("way", [OTHER], ids=str)
+@pytest.mark.parametrize("way", [SECOND_WAY], ids=str)
 def test_headers_forge_nothing(server: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     for name in ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Last-Event-ID", "Content-Type"):

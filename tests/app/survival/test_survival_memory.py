@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import HTTP_HEADERS, STATELESS, make_envelope
-from tests.kits.survival.survival_kit import OTHER, run_server
+from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 
 TOOLS = """
 from mcp_bridge import CallContext, tool
@@ -46,7 +46,7 @@ def load(server: HttpServerProcess, rounds: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_memory_levels_off_under_large_results_and_questions_without_answers(tmp_path: Path) -> None:
-    with run_server(OTHER, tmp_path, TOOLS) as server:
+    with run_server(SECOND_WAY, tmp_path, TOOLS) as server:
         # The first calls fill the caches.
         load(server, 100)
         full = server.rss

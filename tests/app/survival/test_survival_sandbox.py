@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import ONE, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
 TOOLS = """
 import os, socket, subprocess, sys, time
@@ -85,7 +85,7 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
     inside = folder / "settings"
     inside.mkdir()
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
-    with run_server(ONE, inside, TOOLS, {"sources": [source]}) as server:
+    with run_server(FIRST_WAY, inside, TOOLS, {"sources": [source]}) as server:
         yield server
 
 

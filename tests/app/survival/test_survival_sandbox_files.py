@@ -15,7 +15,7 @@ import pytest
 
 from tests.app.survival.test_survival_sandbox import TOOLS, fails, needs_bubblewrap, seen
 from tests.kits.constants import TIMEOUT
-from tests.kits.survival.survival_kit import ONE, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
 KEY = ".ssh/id_rsa"
 OWN = (
@@ -54,7 +54,7 @@ def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     python_source = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
-    with run_server(ONE, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
+    with run_server(FIRST_WAY, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
         yield server
 
 
@@ -84,7 +84,7 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "tools" / "data.txt").write_text("data")
     (tmp_path / "notes.txt").write_text("private")
     source = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
-    with run_server(ONE, tmp_path, "", {"sources": [source]}) as server:
+    with run_server(FIRST_WAY, tmp_path, "", {"sources": [source]}) as server:
         assert server.get_text("reads", path="tools/data.txt") == "data"
         assert seen(server, ".") == {"tools"}
         fails(server, "reads", path="notes.txt")

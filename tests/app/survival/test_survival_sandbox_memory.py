@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tests.app.survival.test_survival_sandbox import fail_to_start, needs_bubblewrap
-from tests.kits.survival.survival_kit import ONE, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
 MEMORY = 512 * 1024**2
 TOOLS = """
@@ -67,7 +67,7 @@ def settings() -> dict[str, object]:
 
 @needs_bubblewrap
 def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, TOOLS, settings()) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, settings()) as server:
         assert server.get_text("share") == "1"
         result = json.loads(server.get_text("fill"))
         assert set(result) == {"/tmp", "/dev/shm"}
@@ -76,7 +76,7 @@ def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_sandbox_cannot_mount_file_systems_of_its_own(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, TOOLS, settings()) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, settings()) as server:
         assert json.loads(server.get_text("nest")) == [""]
 
 
@@ -91,6 +91,6 @@ def test_a_bubblewrap_that_cannot_limit_files_in_memory_is_an_error(tmp_path: Pa
 @needs_bubblewrap
 def test_a_bubblewrap_that_cannot_forbid_namespaces_is_reported(tmp_path: Path) -> None:
     env = {"PATH": make_old_bubblewrap(tmp_path, "--disable-userns")}
-    with run_server(ONE, tmp_path, TOOLS, settings(), env=env) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, settings(), env=env) as server:
         server.wait_for_stderr("bubblewrap cannot forbid user namespaces here")
         assert server.get_text("share") == "1"

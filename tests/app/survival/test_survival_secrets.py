@@ -14,31 +14,39 @@ import pytest
 
 from tests.client.server_process import Way
 from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
-from tests.kits.survival.fault_kit import Shared
-from tests.kits.survival.secret_kit import ENV, PLANTED, SETTINGS, Sse, keeps_secrets, leaking, leaks
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, on_one_way, run_server
+from tests.kits.survival.fault_kit import SharedServers
+from tests.kits.survival.secret_kit import (
+    ENV,
+    PLANTED,
+    SETTINGS,
+    Sse,
+    assert_no_secrets,
+    find_secrets,
+    run_leaking_server,
+)
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, on_one_way, run_server
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """Yield a server for all tests here, and check its whole output for secrets at the end."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Any]:
-        with leaking(way, tmp_path_factory.mktemp("leaking")) as server:
+        with run_leaking_server(way, tmp_path_factory.mktemp("leaking")) as server:
             yield server
             server.signal(signal.SIGTERM)
             assert server.wait() == 0
-            keeps_secrets(server)
+            assert_no_secrets(server)
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
 @pytest.fixture
 def way() -> Way:
     """Return the default way."""
-    return ONE
+    return FIRST_WAY
 
 
 def has_secret(answer: Any) -> bool:
@@ -57,7 +65,7 @@ def test_results_reach_the_client_without_the_secrets(server: Any, kind: str) ->
     answer = server.get_result(f"returns_{kind}")
     assert not answer.get("isError")
     assert has_secret(answer)
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @pytest.mark.parametrize("variant", ["raises", "chained", "grouped", "noted", "base_exception"])
@@ -70,14 +78,14 @@ def test_an_exceptions_text_stays_in_the_log_without_the_secrets(server: Any, va
     assert answer["content"] == [{"type": "text", "text": words}]
     server.wait_for_stderr(reference[1])
     server.wait_for_stderr("[secret]")
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @pytest.mark.parametrize("name", ["does_tool_error", "lies", "streams", "returns_spiteful"])
 def test_errors_reach_the_client_without_the_secrets(server: Any, name: str) -> None:
     answer = server.get_result(name)
     assert answer["isError"]
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_errors_in_threads_finalizers_and_abandoned_tasks_are_logged_without_the
 ) -> None:
     assert server.get_text(name) == "done"
     server.wait_for_stderr(logged)
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> None:
@@ -107,9 +115,9 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
         page = server.send_request("resources/read", {"uri": f"{first.rpartition('/')[0]}/{number}"}).result(TIMEOUT)
         all_pages += page["result"]["contents"][0]["text"]
     assert all_pages.count("[secret]") == 6
-    assert not leaks(all_pages)
+    assert not find_secrets(all_pages)
     assert all_pages.startswith("x" * 990 + "[secret] and ")
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @on_one_way("name", ["progresses", "tells"], smoke=["progresses", "tells"])
@@ -118,12 +126,12 @@ def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) ->
     before = bytes(server.output).count(b"[secret]")
     assert "result" in server.send_request("tools/call", {"name": name, "arguments": {}}, meta).result(TIMEOUT)
     assert bytes(server.output).count(b"[secret]") > before
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @pytest.mark.parametrize(
     ("way", "name"),
-    [(ONE, "asks"), (ONE, "needs"), (Way("stdio", stateless=False), "asks"), (OTHER, "needs")],
+    [(FIRST_WAY, "asks"), (FIRST_WAY, "needs"), (Way("stdio", stateless=False), "asks"), (SECOND_WAY, "needs")],
     ids=["stdio-stateless-asks", "stdio-stateless-needs", "stdio-handshake-asks", "http-handshake-needs"],
 )
 def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name: str) -> None:
@@ -138,7 +146,7 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
         question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
     assert has_secret(question)
     assert answer["content"][0]["text"] == "done"
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
@@ -191,7 +199,7 @@ def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
 def test_lists_resources_prompts_and_completions_contain_no_secrets(server: Any, method: str, params: Any) -> None:
     answer = server.send_request(method, params).result(TIMEOUT)
     assert has_secret(answer)
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +220,7 @@ def test_errors_of_entries_are_references_to_the_log(server: Any, method: str, p
     assert reference is not None
     assert "wrong" not in error["message"]
     server.wait_for_stderr(reference[1])
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
@@ -221,17 +229,17 @@ def test_a_value_without_a_text_is_described_by_its_type(server: Any) -> None:
     completing = {"ref": {"type": "ref/prompt", "name": "leaky"}, "argument": {"name": "x", "value": "odd"}}
     error = server.send_request("completion/complete", completing).result(TIMEOUT)["error"]
     assert error["message"].endswith("the value cannot be read: ValueError in a value of type list")
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
-@BOTH
+@ON_BOTH_WAYS
 def test_the_server_info_contains_no_secrets(server: Any) -> None:
     method = "server/discover" if server.way.stateless else "initialize"
     answer = server.send_request(method).result(TIMEOUT) if server.way.stateless else None
     text = json.dumps(answer) if answer else bytes(server.output).decode()
     assert "The key is [secret]." in text
     assert "Leaky [secret]" in text
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_name(server: Any) -> None:
@@ -239,11 +247,11 @@ def test_the_list_of_tools_has_no_secrets_and_every_tool_can_be_called_by_its_na
     assert {"echo", "with_schema", "returns_text"} <= {tool["name"] for tool in page["tools"]}
     assert has_secret(page)
     assert server.get_text("echo", text="the state of messages and resources") == "the state of messages and resources"
-    keeps_secrets(server)
+    assert_no_secrets(server)
 
 
 def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
-    with leaking(Way("http", stateless=False), tmp_path) as server:
+    with run_leaking_server(Way("http", stateless=False), tmp_path) as server:
         events = Sse(server)
         hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
         events.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
@@ -256,7 +264,7 @@ def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
         events.close()
         assert events.text.count("[secret]") > 5
         server.output += events.text.encode()
-        keeps_secrets(server)
+        assert_no_secrets(server)
 
 
 def test_words_of_the_protocol_and_common_words_are_not_redacted(way: Way, tmp_path: Path) -> None:
@@ -272,9 +280,9 @@ def test_words_of_the_protocol_and_common_words_are_not_redacted(way: Way, tmp_p
 
 
 def test_exposed_errors_contain_no_secrets(way: Way, tmp_path: Path) -> None:
-    with leaking(way, tmp_path, expose_errors=True) as server:
+    with run_leaking_server(way, tmp_path, expose_errors=True) as server:
         assert "ValueError: wrong: [secret] and" in server.get_text("does_raises")
-        keeps_secrets(server)
+        assert_no_secrets(server)
 
 
 ISOLATED = (
@@ -284,11 +292,11 @@ ISOLATED = (
 
 def test_results_of_isolated_tools_contain_no_secrets(way: Way, tmp_path: Path) -> None:
     apart = {"type": "python", "path": "own_tools.py", "isolation": {"env": list(ENV)}}
-    with leaking(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
+    with run_leaking_server(way, tmp_path, sources=[apart, SETTINGS["sources"][1]]) as server:
         for name in ISOLATED:
             server.get_result(name)
         text = server.get_text("does_raises")
         assert re.fullmatch(r"Tool 'does_raises' failed with an internal error \(reference \w{12}\)\.", text)
         for logged in ("ExceptionGroup: group [secret]", "uncaught in thread with [secret]", "dying: [secret]"):
             server.wait_for_stderr(logged)
-        keeps_secrets(server)
+        assert_no_secrets(server)

@@ -22,17 +22,17 @@ from tests.kits.survival.ending_kit import (
     LONG,
     SIGNALS,
     TOOLS,
-    begin,
-    code_of,
-    drains,
-    end,
-    ends_well,
-    eventually,
-    go,
-    serving,
-    text_of,
+    assert_clean_exit,
+    begin_call,
+    end_server,
+    release_tools,
+    run_ending_server,
+    wait_for_code,
+    wait_for_text,
+    wait_until_draining,
 )
-from tests.kits.survival.survival_kit import BOTH, ONE, OTHER, on_one_way, run_server
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, on_one_way, run_server
+from tests.kits.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "mcp_bridge", "serve"]
 SLOW_IMPORT = """
@@ -63,19 +63,19 @@ def there() -> str:
 def test_a_second_signal_cancels_the_calls_in_flight_and_their_clients_get_errors(
     way: Way, how: str, tmp_path: Path
 ) -> None:
-    with serving(way, tmp_path) as server:
-        answers = [begin(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
-        end(server, how)
-        drains(server)
-        end(server, how)
-        assert [code_of(answer) for answer in answers] == [CLOSED, CLOSED]
-        ends_well(server)
+    with run_ending_server(way, tmp_path) as server:
+        answers = [begin_call(server, tool, tool) for tool in ("for_ever", "thread_for_ever")]
+        end_server(server, how)
+        wait_until_draining(server)
+        end_server(server, how)
+        assert [wait_for_code(answer) for answer in answers] == [CLOSED, CLOSED]
+        assert_clean_exit(server)
 
 
 @on_one_way("tool", ["stubborn", "loop_for_ever"], smoke=["loop_for_ever"])
 def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool: str, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server:
-        begin(server, tool, tool)
+    with run_ending_server(way, tmp_path) as server:
+        begin_call(server, tool, tool)
         server.signal(signal.SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
         server.signal(signal.SIGINT)
@@ -83,36 +83,36 @@ def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool
 
 
 def test_a_third_signal_ends_on_the_spot(tmp_path: Path) -> None:
-    with serving(ONE, tmp_path) as server:
-        begin(server, "loop_for_ever", "loop")
+    with run_ending_server(FIRST_WAY, tmp_path) as server:
+        begin_call(server, "loop_for_ever", "loop")
         for how in SIGNALS:
-            end(server, how)
+            end_server(server, how)
         assert server.wait() == 0
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
 def test_a_signal_after_the_end_of_input_counts_as_the_second_one(how: str, tmp_path: Path) -> None:
-    with serving(ONE, tmp_path, options=("--log-level", "info")) as server:
-        answer = begin(server, "for_ever", "call")
+    with run_ending_server(FIRST_WAY, tmp_path, options=("--log-level", "info")) as server:
+        answer = begin_call(server, "for_ever", "call")
         server.close_input()
         server.wait_for_stderr("input has ended")
-        end(server, how)
-        assert code_of(answer) == CLOSED
-        ends_well(server)
+        end_server(server, how)
+        assert wait_for_code(answer) == CLOSED
+        assert_clean_exit(server)
 
 
 @on_one_way("how", ["SIGTERM"], smoke=["SIGINT"])
 def test_signals_without_end_are_still_a_good_end(way: Way, how: str, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server:
-        begin(server, "thread_for_ever", "call")
+    with run_ending_server(way, tmp_path) as server:
+        begin_call(server, "thread_for_ever", "call")
         until = time.monotonic() + TIMEOUT
         while server.is_running and time.monotonic() < until:
-            end(server, how)
+            end_server(server, how)
         assert server.wait() == 0
 
 
 def test_a_signal_while_the_interpreter_leaves_ends_it(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, SLOW_EXIT) as server:
+    with run_server(FIRST_WAY, tmp_path, SLOW_EXIT) as server:
         assert server.get_text("there") == "there"
         server.signal(signal.SIGTERM)
         server.wait_for_stderr("leaving")
@@ -149,7 +149,7 @@ def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: P
     # The import holds the GIL, so no thread can forward what it writes to stderr: it creates a file instead.
     (tmp_path / "tools.py").write_text("import pathlib\npathlib.Path('importing').touch()\nsum(range(10**15))")
     with bare(tmp_path) as server:
-        eventually((tmp_path / "importing").exists)
+        wait_until((tmp_path / "importing").exists)
         server.process.send_signal(signal.SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
         server.process.send_signal(signal.SIGINT)
@@ -165,9 +165,9 @@ def test_a_signal_before_any_request_is_a_good_end(tmp_path: Path) -> None:
         assert server.stderr == "imported\n"
 
 
-@BOTH
+@ON_BOTH_WAYS
 def test_sigpipe_changes_nothing(way: Way, tmp_path: Path) -> None:
-    with serving(way, tmp_path) as server, server.keep_call_in_flight():
+    with run_ending_server(way, tmp_path) as server, server.keep_call_in_flight():
         os.kill(server.pid, signal.SIGPIPE)
         assert server.get_text("echo", text="there") == "there"
 
@@ -211,12 +211,12 @@ def test_a_closed_stderr_costs_no_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
     with bare(tmp_path) as server:
         server.send_request("waits", "call")
-        eventually((tmp_path / "said").exists)
+        wait_until((tmp_path / "said").exists)
         server.close_stderr()
         server.send_request("fails", "loudly")
         assert server.line()["result"]["isError"]
         server.send_request("waits", "other")
-        eventually(lambda: "other" in (tmp_path / "said").read_text())
+        wait_until(lambda: "other" in (tmp_path / "said").read_text())
         server.process.send_signal(signal.SIGTERM)
         (tmp_path / "go").touch()
         assert {server.line()["result"]["content"][0]["text"] for _ in range(2)} == {"done call", "done other"}
@@ -259,9 +259,9 @@ def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> N
     ):
         assert parent.stdout is not None
         number = int(parent.stdout.readline())
-        eventually(lambda: "begun call" in err.read_text())
+        wait_until(lambda: "begun call" in err.read_text())
         parent.kill()
-        eventually(lambda: not alive(number))
+        wait_until(lambda: not alive(number))
     assert "ended call" in err.read_text()
 
 
@@ -303,7 +303,7 @@ class Bare:
 
     def wait_for_stderr(self, words: str) -> None:
         """Wait until stderr contains these words."""
-        eventually(lambda: words in self.stderr)
+        wait_until(lambda: words in self.stderr)
 
     def send_request(self, tool: str, name: str) -> None:
         """Send a call."""
@@ -347,14 +347,14 @@ def bare(folder: Path, *options: str, before: list[str] | None = None) -> Iterat
 
 
 def test_the_drain_time_is_that_of_the_settings(tmp_path: Path) -> None:
-    with serving(OTHER, tmp_path, 1.5) as server:
-        answers = [begin(server, tool, tool) for tool in ("waits", "for_ever")]
+    with run_ending_server(SECOND_WAY, tmp_path, 1.5) as server:
+        answers = [begin_call(server, tool, tool) for tool in ("waits", "for_ever")]
         server.signal(signal.SIGTERM)
-        drains(server)
+        wait_until_draining(server)
         began = time.monotonic()
-        go(server)
-        assert text_of(answers[0]) == "done waits"
-        assert code_of(answers[1]) == CLOSED
+        release_tools(server)
+        assert wait_for_text(answers[0]) == "done waits"
+        assert wait_for_code(answers[1]) == CLOSED
         # The server did not hurry.
         assert time.monotonic() - began > 0.3
-        ends_well(server)
+        assert_clean_exit(server)

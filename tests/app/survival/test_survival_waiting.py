@@ -15,8 +15,8 @@ import pytest
 from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
-from tests.kits.survival.fault_kit import REFERENCE, Shared, get_error_text, still_serves, unharmed
-from tests.kits.survival.survival_kit import ON_ONE_WAY, ONE, on_one_way, run_server
+from tests.kits.survival.fault_kit import REFERENCE, SharedServers, assert_still_serves, assert_unharmed, get_error_text
+from tests.kits.survival.survival_kit import FIRST_WAY, ON_ONE_WAY, on_one_way, run_server
 
 TOOLS_FILE = KITS / "survival" / "waiting_tools.py"
 SHORT = {"timeout": 0.2}
@@ -41,13 +41,13 @@ GLOBAL_CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
     """The servers of this module."""
 
     def start(way: Way) -> contextlib.AbstractContextManager[Any]:
         return run_server(way, tmp_path_factory.mktemp("waiting"), TOOLS_FILE, {"limits": LIMITS})
 
-    with contextlib.closing(Shared(start)) as servers:
+    with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
@@ -70,14 +70,14 @@ def terminate(server: Any) -> int:
 
 @ON_ONE_WAY
 def test_a_tool_that_blocks_the_event_loop_is_logged_with_the_time(server: Any) -> None:
-    with unharmed(server):
+    with assert_unharmed(server):
         assert server.get_text("blocks", seconds=1.5) == "slept"
     server.wait_for_stderr("'blocks' (at ")
     server.wait_for_stderr("blocked the event loop for 1.")
 
 
 def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tmp_path: Path) -> None:
-    with run_server(ONE, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS_FILE, {"limits": LIMITS}) as server:
         with server.keep_call_in_flight():
             occupy_threads(server)
             assert "that timed out but still run: holds (2)" in get_error_text(server.get_result("echo", text="x"))
@@ -87,7 +87,7 @@ def test_calls_are_rejected_when_threads_never_end_while_async_tools_continue(tm
         deadline = time.monotonic() + TIMEOUT
         while server.get_result("echo", text="x").get("isError"):
             assert time.monotonic() < deadline
-        still_serves(server)
+        assert_still_serves(server)
 
 
 def test_health_names_threads_that_never_end(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_health_shows_no_tool_without_a_token(tmp_path: Path) -> None:
 @ON_ONE_WAY
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_tool_that_swallows_its_cancellation_is_cancelled_again(server: Any, times: int) -> None:
-    with unharmed(server):
+    with assert_unharmed(server):
         assert server.get_text("swallows", times=times) == "went on"
 
 
 @on_one_way("tool", STUBBORN)
 def test_a_tool_that_ignores_cancellation_affects_only_its_own_call(server: Any, tool: str) -> None:
-    with unharmed(server):
+    with assert_unharmed(server):
         stubborn = server.send_call(tool, token=tool)
         # The timeout of this later call passes too, and cancels only this call.
         assert server.get_text("swallows", times=1) == "went on"
@@ -138,7 +138,7 @@ def test_a_tool_that_ignores_every_cancellation_does_not_keep_the_server(way: Wa
 @on_one_way("group", LEFTOVERS, smoke=["processes"])
 def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_path: Path, group: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
-        with unharmed(server):
+        with assert_unharmed(server):
             for thing in LEFTOVERS[group]:
                 assert server.get_text("leaves", kind=thing) == "answered"
         server.signal(signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_the_server_does_not_wait_for_threads_and_tasks_of_a_tool(way: Way, tmp_
 @on_one_way("kind", ["plain", "stubborn"], smoke=["plain"])
 def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp_path: Path, kind: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
-        with unharmed(server):
+        with assert_unharmed(server):
             assert server.get_text("leaves_a_task", kind=kind) == "answered"
         assert terminate(server) == 0
 
@@ -157,17 +157,17 @@ def test_a_task_that_a_tool_leaves_behind_does_not_keep_the_server(way: Way, tmp
 def test_a_tool_that_changes_global_state_does_not_stop_other_calls(way: Way, tmp_path: Path, group: str) -> None:
     with run_server(way, tmp_path, TOOLS_FILE) as server:
         for change in GLOBAL_CHANGES[group]:
-            with unharmed(server):
+            with assert_unharmed(server):
                 assert server.get_result("alters", kind=change)["content"]
 
 
 @on_one_way("what", LOOP_FAULTS, smoke=["stop"])
 def test_the_event_loop_continues(server: Any, what: str) -> None:
-    with unharmed(server):
+    with assert_unharmed(server):
         assert server.get_text("on_the_loop", what=what) == "answered"
 
 
 @ON_ONE_WAY
 def test_the_event_loop_cannot_be_closed(server: Any) -> None:
-    with unharmed(server):
+    with assert_unharmed(server):
         assert REFERENCE.match(get_error_text(server.get_result("on_the_loop", what="close")))

@@ -12,23 +12,23 @@ import pytest
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.isolation_live import (
     SMALL,
-    changes,
-    code_of,
-    eventually,
-    isolated,
-    names_of,
-    pids_of,
-    workers_of,
+    count_list_changes,
+    get_code,
+    list_names,
+    list_workers,
+    read_pids,
+    run_isolated_server,
 )
-from tests.kits.survival.survival_kit import ONE, OTHER, WAYS
+from tests.kits.survival.survival_kit import FIRST_WAY, SECOND_WAY, WAYS
+from tests.kits.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
 
 def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, {**SMALL, "workers": 1}) as server:
         first = server.send_call("stays", token="first")
-        (worker,) = pids_of(server, "first")
+        (worker,) = read_pids(server, "first")
         other_calls = [server.send_call("pid") for _ in range(5)]
         with server.keep_call_in_flight():
             assert not any(call.done() for call in other_calls)
@@ -38,7 +38,7 @@ def test_with_one_worker_calls_wait_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, {**SMALL, "workers": 1}) as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, {**SMALL, "workers": 1}) as server:
         outer, inner = json.loads(server.get_text("invokes", name="pid"))
         assert outer != inner
         _, *several = json.loads(server.get_text("invokes", name="pid", times=4))
@@ -47,16 +47,16 @@ def test_a_call_of_a_call_never_waits_for_its_own_caller(tmp_path: Path) -> None
 
 
 def test_calls_that_call_themselves_are_rejected_at_some_depth(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path) as server, server.keep_call_in_flight():
+    with run_isolated_server(FIRST_WAY, tmp_path) as server, server.keep_call_in_flight():
         assert server.get_text("recurses_through_bridge") == "overloaded"
         # The lines of the log arrive later.
-        assert eventually(lambda: len(workers_of(server)) <= 2 * server.stderr.count("level "))
+        assert wait_until(lambda: len(list_workers(server)) <= 2 * server.stderr.count("level "))
         assert server.stderr.count("level ") <= 4
 
 
 def test_a_worker_has_the_usual_variables_and_those_in_the_settings(tmp_path: Path) -> None:
     variables = {"SECRET_KEY": "s3cret", "NAMED": "seen", "PYTHONBREAKPOINT": "x"}
-    with isolated(ONE, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=variables) as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, {**SMALL, "env": ["NAMED", "MISSING"]}, env=variables) as server:
         environment = server.get_result("environment")["structuredContent"]
         assert environment["NAMED"] == "seen"
         assert environment["PATH"] == os.environ["PATH"]
@@ -81,16 +81,19 @@ def risky_end() -> None:
 def safe_pid() -> int:
     return os.getpid()
 """
-    with isolated(ONE, tmp_path, {"tools": ["risky_*"]}, tools) as server, server.keep_call_in_flight():
+    with (
+        run_isolated_server(FIRST_WAY, tmp_path, {"tools": ["risky_*"]}, tools) as server,
+        server.keep_call_in_flight(),
+    ):
         assert int(server.get_text("safe_pid")) == server.pid
         assert int(server.get_text("risky_pid")) != server.pid
-        assert code_of(server.get_result("risky_end")) == "tool_crashed"
+        assert get_code(server.get_result("risky_end")) == "tool_crashed"
         assert int(server.get_text("risky_pid")) != server.pid
         assert int(server.get_text("safe_pid")) == server.pid
 
 
 def test_a_pattern_without_a_matching_tool_is_reported(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, {"tools": ["pid", "riksy_*"]}) as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, {"tools": ["pid", "riksy_*"]}) as server:
         assert int(server.get_text("pid")) != server.pid
         server.wait_for_stderr("isolation: no tool matches 'riksy_*'")
 
@@ -110,59 +113,62 @@ def die():
 
 
 def test_a_source_that_crashes_at_import_fails_alone_and_is_started_again(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, tools="import os\nos._exit(5)\n") as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, tools="import os\nos._exit(5)\n") as server:
         server.wait_for_stderr("the worker ended its process with exit code 5 before its first offer")
         assert server.get_text("echo", text="served") == "served"
         assert "Traceback" not in server.stderr
         (tmp_path / "own_tools.py").write_text(GOOD)
-        assert eventually(lambda: "'pid'" in str(server.send_request("tools/list", {}).result(TIMEOUT)))
+        assert wait_until(lambda: "'pid'" in str(server.send_request("tools/list", {}).result(TIMEOUT)))
         assert int(server.get_text("pid")) != server.pid
 
 
 def test_a_source_that_starts_to_crash_is_unavailable_until_it_is_fixed(tmp_path: Path) -> None:
-    with isolated(OTHER, tmp_path, {**SMALL, "workers": 1}, GOOD) as server, server.keep_call_in_flight():
+    with (
+        run_isolated_server(SECOND_WAY, tmp_path, {**SMALL, "workers": 1}, GOOD) as server,
+        server.keep_call_in_flight(),
+    ):
         first = server.get_text("pid")
         (tmp_path / "own_tools.py").write_text("import os\nsecret = 'path-and-secret'\nos._exit(4)\n")
-        assert code_of(server.get_result("die")) == "tool_crashed"
+        assert get_code(server.get_result("die")) == "tool_crashed"
         server.wait_for_stderr("no worker can be started (next attempt in 0.5 s)")
         result = server.get_result("pid")
-        assert code_of(result) == "tool_unavailable"
+        assert get_code(result) == "tool_unavailable"
         assert str(tmp_path) not in str(result)
         server.wait_for_stderr("next attempt in 1 s")
         (tmp_path / "own_tools.py").write_text(GOOD)
-        assert eventually(lambda: code_of(server.get_result("pid")) is None)
+        assert wait_until(lambda: get_code(server.get_result("pid")) is None)
         assert server.get_text("pid") != first
 
 
 def test_an_edit_reaches_clients_and_calls(tmp_path: Path) -> None:
-    with isolated(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, options=["--reload"]) as server:
+    with run_isolated_server(WAYS[0], tmp_path, {**SMALL, "workers": 2}, GOOD, options=["--reload"]) as server:
         first = server.get_text("pid")
-        before = changes(server)
+        before = count_list_changes(server)
         new_text = GOOD.replace("def die():", "def pid_again() -> int:\n    return os.getpid()\n\n@tool\ndef die():")
         (tmp_path / "own_tools.py").write_text(new_text)
-        eventually(lambda: "pid_again" in names_of(server))
+        wait_until(lambda: "pid_again" in list_names(server))
         calls = [server.send_call("pid_again") for _ in range(8)]
-        assert {code_of(call.result(TIMEOUT)["result"]) for call in calls} == {None}
+        assert {get_code(call.result(TIMEOUT)["result"]) for call in calls} == {None}
         (tmp_path / "own_tools.py").write_text(new_text.replace("return os.getpid()", "return -1"))
-        assert eventually(lambda: server.get_text("pid") == "-1")
+        assert wait_until(lambda: server.get_text("pid") == "-1")
         assert first != "-1"
-        eventually(lambda: changes(server) > before)
+        wait_until(lambda: count_list_changes(server) > before)
 
 
 def test_forty_crashes_leave_nothing_behind(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, {**SMALL, "workers": 4}) as server:
+    with run_isolated_server(FIRST_WAY, tmp_path, {**SMALL, "workers": 4}) as server:
         for _ in range(5):
             server.get_result("wreck", kind="os._exit")
-        eventually(lambda: server.get_text("pid"))
+        wait_until(lambda: server.get_text("pid"))
         descriptors = Path(f"/proc/{server.pid}/fd")
         before, memory = len(list(descriptors.iterdir())), server.rss
         for _ in range(10):
             together = [server.send_call("wreck", kind="os._exit") for _ in range(4)]
-            assert {code_of(item.result(2 * TIMEOUT)["result"]) for item in together} == {"tool_crashed"}
+            assert {get_code(item.result(2 * TIMEOUT)["result"]) for item in together} == {"tool_crashed"}
         server.get_text("pid")
-        eventually(lambda: len(list(descriptors.iterdir())) <= before + 3 * 4)
+        wait_until(lambda: len(list(descriptors.iterdir())) <= before + 3 * 4)
         assert server.rss < memory + 16 * 1024 * 1024
-        eventually(lambda: len(workers_of(server)) <= 2 * 5)
+        wait_until(lambda: len(list_workers(server)) <= 2 * 5)
 
 
 FLOOD = """
@@ -180,7 +186,7 @@ async def floods(ctx: CallContext) -> str:
 
 
 def test_a_flood_of_notices_leaves_memory_and_neighbours_as_they_were(tmp_path: Path) -> None:
-    with isolated(ONE, tmp_path, SMALL, FLOOD) as server, server.keep_call_in_flight():
+    with run_isolated_server(FIRST_WAY, tmp_path, SMALL, FLOOD) as server, server.keep_call_in_flight():
         before = server.rss
         waiting = server.send_call("floods")
         while not waiting.done():

@@ -18,8 +18,8 @@ from mcp_bridge._cli.shared.instance import SharedInstance
 from mcp_bridge._cli.shared.launch import connect_to_instance
 from tests.client.server_process import StdioServerProcess
 from tests.kits.constants import TIMEOUT
-from tests.kits.shared.shared_kit import find_servers, sharing
-from tests.kits.survival.isolation_live import eventually
+from tests.kits.shared.shared_kit import find_servers, run_shared_server
+from tests.kits.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs Unix sockets")
 
@@ -38,7 +38,7 @@ def ready(client: StdioServerProcess) -> StdioServerProcess:
 
 
 def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
-    with sharing(tmp_path) as start:
+    with run_shared_server(tmp_path) as start:
         assert "no shared server is running" in run(tmp_path, "shared").stderr
         ready(start(stateless=True))
         ready(start(stateless=True))
@@ -48,27 +48,27 @@ def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
 
 
 def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> None:
-    with sharing(tmp_path) as start:
+    with run_shared_server(tmp_path) as start:
         client = ready(start(stateless=True))
         pid = client.get_text("read_pid")
         response = client.send_call("wait", seconds=1)
         client.get_text("read_pid")
         assert "stopping" in run(tmp_path, "shared", "--stop", str(tmp_path / "shelf.json")).stderr
         assert response.result(TIMEOUT)["result"]["content"][0]["text"] == "waited"
-        eventually(lambda: not find_servers(tmp_path))
+        wait_until(lambda: not find_servers(tmp_path))
         assert client.get_text("read_pid") != pid
 
 
 def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
-    with sharing(tmp_path) as start:
+    with run_shared_server(tmp_path) as start:
         assert ready(start(stateless=True)).disconnect() == 0
         assert run(tmp_path, "shared", "--stop").returncode == 0
-        eventually(lambda: not find_servers(tmp_path), within=20)
+        wait_until(lambda: not find_servers(tmp_path), timeout=20)
         assert json.loads(run(tmp_path, "shared", "--json").stdout) == []
 
 
 def test_stopping_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None:
-    with sharing(tmp_path) as start:
+    with run_shared_server(tmp_path) as start:
         ready(start(stateless=True))
         assert run(tmp_path, "shared", "--stop", "another.yaml").returncode == 3
         assert find_servers(tmp_path)
@@ -76,14 +76,14 @@ def test_stopping_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("option", [["--http", "8808"], ["--token-env", "HOME"]])
 def test_options_of_http_are_rejected(tmp_path: Path, option: list[str]) -> None:
-    with sharing(tmp_path):
+    with run_shared_server(tmp_path):
         result = run(tmp_path, "serve", "--shared", "shelf.json", *option)
         assert result.returncode == 2
         assert option[0] in result.stderr
 
 
 def test_the_default_file_of_the_folder_is_shared(tmp_path: Path) -> None:
-    with sharing(tmp_path):
+    with run_shared_server(tmp_path):
         (tmp_path / "own_tools.py").rename(tmp_path / "tools.py")
         assert run(tmp_path, "serve", "--shared").returncode == 0
         assert "tools.py" in run(tmp_path, "shared").stdout
@@ -96,7 +96,7 @@ def test_help_is_printed_instead_of_serving(tmp_path: Path) -> None:
 
 
 def test_install_shared_writes_the_option_and_checks_the_server(tmp_path: Path) -> None:
-    with sharing(tmp_path):
+    with run_shared_server(tmp_path):
         result = run(tmp_path, "install", "cursor", "shelf.json", "--shared")
         assert result.returncode == 0, result.stderr
         entry = json.loads((tmp_path / ".cursor/mcp.json").read_text())["mcpServers"]["shelf"]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.node.needed import needed
-from tests.kits.node.served import Addresses, served
+from tests.kits.node.needed import require_toolchain
+from tests.kits.node.served import Addresses, serve_tools
 from tests.kits.node.toolchain import Toolchain
 
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
     """Node and its packages; without them the tests are skipped aloud, and fail in CI."""
-    return needed(pytestconfig, "THE NODE CLIENTS WERE NOT TESTED")
+    return require_toolchain(pytestconfig, "THE NODE CLIENTS WERE NOT TESTED")
 
 
 @pytest.fixture(scope="module")
@@ -27,5 +27,5 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def addresses(node: Toolchain, home: Path) -> Iterator[Addresses]:
     """One HTTP server for a module, gone again after it; not started where there is no Node."""
-    with served(home) as server_addresses:
+    with serve_tools(home) as server_addresses:
         yield server_addresses

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.kits.node.served import Addresses
-from tests.kits.node.toolchain import Toolchain, decoded, run
+from tests.kits.node.toolchain import Toolchain, parse_output, run
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 
@@ -59,7 +59,7 @@ def called(name: str, **arguments: Any) -> tuple[str, ...]:
 def result(process: subprocess.CompletedProcess[str], code: int = OK) -> Any:
     """Return the result in the output of the Inspector, and check its exit code."""
     assert process.returncode == code, process.stderr
-    return decoded(process.stdout)["result"]
+    return parse_output(process.stdout)["result"]
 
 
 @pytest.mark.parametrize(("transport", "era"), [("stdio", "modern"), ("http", "legacy")])

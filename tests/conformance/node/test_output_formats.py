@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.node import format_tools
-from tests.kits.node.toolchain import HERE, Toolchain, decoded, run
+from tests.kits.node.toolchain import HERE, Toolchain, parse_output, run
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 NAMES = [
@@ -24,6 +24,6 @@ def test_the_client_accepts_every_output_schema_and_result(node: Toolchain, home
     options = ["--transport", "stdio", "--target", json.dumps(target), "--calls", json.dumps(calls)]
     process = run([node.node, HERE / "client.mjs", *options], node.environment(home), 120, home)
     assert process.returncode == 0, process.stderr
-    results = decoded(process.stdout)["results"]
+    results = parse_output(process.stdout)["results"]
     assert {entry["name"]: entry.get("error") for entry in results} == dict.fromkeys(NAMES)
     assert not [entry for entry in results if entry["result"].get("isError")]

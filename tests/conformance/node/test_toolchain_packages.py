@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.node.toolchain import NodeMissing, find_node, left_out
+from tests.kits.node.toolchain import NodeMissing, find_missing_packages, find_node
 
 
 def test_an_optional_package_for_this_machine_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -22,6 +22,6 @@ def test_an_optional_package_for_this_machine_that_is_not_there_is_named(tmp_pat
         "node_modules/of-any-kind": {"optional": True},
     }
     (tmp_path / "package-lock.json").write_text(json.dumps({"packages": packages}))
-    assert left_out(node, tmp_path) == ["node_modules/here"]
+    assert find_missing_packages(node, tmp_path) == ["node_modules/here"]
     (tmp_path / "node_modules" / "here").mkdir(parents=True)
-    assert left_out(node, tmp_path) == []
+    assert find_missing_packages(node, tmp_path) == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kits.node.served import Addresses
-from tests.kits.node.toolchain import HERE, Toolchain, decoded, run
+from tests.kits.node.toolchain import HERE, Toolchain, parse_output, run
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
 
@@ -62,7 +62,7 @@ def converse(node: Toolchain, home: Path, transport: str, era: str, target: str)
     options = ["--transport", transport, "--era", era, "--target", target, "--calls", json.dumps(calls)]
     process = run([node.node, HERE / "client.mjs", *options], node.environment(home), 120, home)
     assert process.returncode == 0, process.stderr
-    return decoded(process.stdout)
+    return parse_output(process.stdout)
 
 
 @pytest.fixture(

@@ -13,22 +13,22 @@ from zipfile import ZipFile
 import pytest
 
 from mcp_bridge._version import __version__
+from tests.kits.cli.cli_running import CommandResult
 from tests.kits.packaging.packaging_kit import (
-    BUILD,
+    BUILD_TIMEOUT,
     KEY,
-    TRAVELLING,
-    Done,
-    Official,
-    asked,
-    environment,
-    fresh_venv,
-    inside,
-    offline,
-    pip,
-    pip_for_uv,
-    run,
-    unpacked,
-    without,
+    PACKAGED_FILES,
+    BundleTool,
+    call_tool,
+    get_clean_environment,
+    is_offline,
+    make_venv,
+    read_pip_settings_for_uv,
+    run_in_new_process,
+    run_in_process,
+    run_pip,
+    skip_or_fail,
+    unpack_bundle,
 )
 
 SET = {"SHELF_KEY": KEY}
@@ -38,7 +38,7 @@ DATA = ("--include", "data/*.json")
 def synced(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Do the first step of `uv run`, and return its output."""
     command = [uv, "sync", "--directory", folder]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BUILD)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BUILD_TIMEOUT)
 
 
 def names(bundle: Path) -> list[str]:
@@ -54,10 +54,10 @@ def manifest(bundle: Path) -> dict:
 @pytest.mark.npm
 @pytest.mark.timeout(600)
 def test_the_official_tool_validates_packs_and_unpacks_it(
-    shelf_bundle: Path, tmp_path: Path, official: Official
+    shelf_bundle: Path, tmp_path: Path, official: BundleTool
 ) -> None:
     bundle = shelf_bundle
-    folder = unpacked(bundle, tmp_path / "by zip")
+    folder = unpack_bundle(bundle, tmp_path / "by zip")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
     official(["pack", folder, tmp_path / "again.mcpb"], tmp_path)
     assert sorted(names(tmp_path / "again.mcpb")) == names(bundle)
@@ -69,12 +69,12 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 
 @pytest.mark.npm
 @pytest.mark.timeout(600)
-def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: Official) -> None:
+def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: BundleTool) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
     output = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
-    result = run(tmp_path, "export", "mcpb", "tools.py", *output, "--env", "API_TOKEN", "-o", "all.mcpb")
+    result = run_in_new_process(tmp_path, "export", "mcpb", "tools.py", *output, "--env", "API_TOKEN", "-o", "all.mcpb")
     assert result.code == 0, result.err
-    folder = unpacked(tmp_path / "all.mcpb", tmp_path / "all")
+    folder = unpack_bundle(tmp_path / "all.mcpb", tmp_path / "all")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
 
 
@@ -85,13 +85,13 @@ def test_a_bundle_has_only_the_needed_files(shelf_bundle: Path) -> None:
         "start.py",
         f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl",
     ]
-    assert names(shelf_bundle) == sorted([*fixed_names, *(f"project/{name}" for name in TRAVELLING)])
+    assert names(shelf_bundle) == sorted([*fixed_names, *(f"project/{name}" for name in PACKAGED_FILES)])
 
 
 def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folder: Path) -> None:
     first = shelf_bundle.read_bytes()
     os.utime(project_folder / "tools.py", (0, 0))
-    assert run(project_folder, "export", "mcpb", *DATA, env=SET).code == 0
+    assert run_in_new_process(project_folder, "export", "mcpb", *DATA, env=SET).code == 0
     assert (project_folder / "my-shelf.mcpb").read_bytes() == first
 
 
@@ -116,17 +116,17 @@ def test_the_host_asks_for_each_variable_and_masks_secrets(shelf_bundle: Path) -
 
 @pytest.mark.timeout(600)
 async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, tmp_path: Path) -> None:
-    folder = unpacked(wheel_bundle, tmp_path / "un packed")
+    folder = unpack_bundle(wheel_bundle, tmp_path / "un packed")
     document = tomllib.loads((folder / "pyproject.toml").read_text())
     assert document["project"]["dependencies"] == [f"mcp-tool-bridge=={__version__}"]
     path = folder / document["tool"]["uv"]["sources"]["mcp-tool-bridge"]["path"]
-    python = fresh_venv(tmp_path / "venv")
-    result = pip("install", "--no-deps", "--no-index", path, python=python)
+    python = make_venv(tmp_path / "venv")
+    result = run_pip("install", "--no-deps", "--no-index", path, python=python)
     assert result.returncode == 0, result.stderr
     # Some hosts pass a setting without a value in this way.
     left_empty = {**SET, "PREFIX": "${user_config.PREFIX}"}
-    answer = await asked(
-        str(python), [str(folder / "start.py")], environment(**left_empty), "our__look", {"item": "pears"}
+    answer = await call_tool(
+        str(python), [str(folder / "start.py")], get_clean_environment(**left_empty), "our__look", {"item": "pears"}
     )
     assert answer == "3 pears."
 
@@ -135,24 +135,26 @@ async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, 
 async def test_uv_starts_a_bundle_by_its_command(
     wheel_bundle: Path, tmp_path: Path, uv: Path, pytestconfig: pytest.Config
 ) -> None:
-    folder = unpacked(wheel_bundle, tmp_path / "unpacked")
+    folder = unpack_bundle(wheel_bundle, tmp_path / "unpacked")
     command = manifest(wheel_bundle)["server"]["mcp_config"]
     assert command["command"] == "uv"
     args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
     values = {"PREFIX": "my", "SHELF_KEY": KEY}
     env = {name: values[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
-    surroundings = environment(**env, **pip_for_uv(), VIRTUAL_ENV="")
+    surroundings = get_clean_environment(**env, **read_pip_settings_for_uv(), VIRTUAL_ENV="")
     result = synced(uv, folder, surroundings)
-    if result.returncode and offline(result.stderr):
-        without(pytestconfig, "NO NETWORK FOR UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
+    if result.returncode and is_offline(result.stderr):
+        skip_or_fail(pytestconfig, "NO NETWORK FOR UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
     assert result.returncode == 0, result.stderr
-    answer = await asked(str(uv), args, surroundings, "my__look", {"item": "pears"})
+    answer = await call_tool(str(uv), args, surroundings, "my__look", {"item": "pears"})
     assert answer == "3 pears."
 
 
 def test_from_an_index_it_depends_on_this_release_by_name(project_folder: Path) -> None:
     (project_folder / "requirements.txt").write_text("mcp-tool-bridge\nsix>=1.16  # for old times\n-r more.txt\n")
-    result = run(project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET)
+    result = run_in_new_process(
+        project_folder, "export", "mcpb", *DATA, "--needs", "idna", "--from-index", "-o", "b.mcpb", env=SET
+    )
     with ZipFile(project_folder / "b.mcpb") as archive:
         document = tomllib.loads(archive.read("pyproject.toml").decode())
     bridge, *requirements = document["project"]["dependencies"]
@@ -165,11 +167,11 @@ def test_packages_that_nothing_brings_are_named(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import httpx2, six_unlisted\ndef describe(item, amount): return item\n")
     # A folder without a Python file is no package of the project.
     (project_folder / "six_unlisted").mkdir()
-    result = inside(project_folder, "export", "dockerfile")
+    result = run_in_process(project_folder, "export", "dockerfile")
     assert "'six_unlisted' is imported but not required: add --needs six_unlisted" in result.err
 
 
-def test_the_packed_files_are_reported(shelf_export: tuple[Path, Done]) -> None:
+def test_the_packed_files_are_reported(shelf_export: tuple[Path, CommandResult]) -> None:
     _, result = shelf_export
     assert "project/data/stock.json" in result.err
     assert "my-shelf.mcpb: 11 files, 1 tool" in result.err
@@ -179,7 +181,7 @@ def test_the_packed_files_are_reported(shelf_export: tuple[Path, Done]) -> None:
 def test_a_file_with_a_secret_is_not_packed(project_folder: Path) -> None:
     with (project_folder / "words.py").open("a") as file:
         file.write(f"KEY = {KEY!r}\n")
-    result = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    result = run_in_new_process(project_folder, "export", "mcpb", *DATA, env=SET)
     assert result.code == 2
     assert "project/words.py: this file contains the value of a secret variable" in result.err
     assert KEY not in result.err
@@ -188,7 +190,7 @@ def test_a_file_with_a_secret_is_not_packed(project_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [".env", ".git/config", "deep/__pycache__/*"])
 def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: Path, name: str) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--include", name)
+    result = run_in_process(project_folder, "export", "dockerfile", "--include", name)
     assert result.code == 2
     assert "is never packed" in result.err
 
@@ -220,7 +222,7 @@ def test_settings_that_cannot_be_packed_are_reported_with_their_place(
     (project_folder / "venv" / "a.py").write_text("")
     (project_folder / "broken.py").write_text("def (")
     (project_folder.parent / "tools.py").write_text("")
-    result = inside(project_folder, "export", "dockerfile")
+    result = run_in_process(project_folder, "export", "dockerfile")
     assert result.code == 2
     assert message in result.err
     assert result.out == ""
@@ -228,7 +230,7 @@ def test_settings_that_cannot_be_packed_are_reported_with_their_place(
 
 def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(project_folder: Path) -> None:
     (project_folder / "tools.py").write_text("print('started')\n")
-    result = run(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
+    result = run_in_new_process(project_folder, "export", "mcpb", "--package-version", "one", env=SET)
     assert result.code == 2
     assert result.err.startswith("mcp-bridge: --package-version: 'one' is not a semantic version")
 
@@ -260,7 +262,7 @@ def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(pro
 )
 def test_invalid_options_are_reported(project_folder: Path, args: list[str], message: str) -> None:
     (project_folder / "other-1.0-py3-none-any.whl").write_bytes(b"PK")
-    result = inside(project_folder, "export", "dockerfile", *args)
+    result = run_in_process(project_folder, "export", "dockerfile", *args)
     assert result.code == 2
     assert message in result.err
     assert sorted(path.name for path in project_folder.iterdir() if path.name.startswith(".")) == [".env", ".git"]
@@ -268,7 +270,7 @@ def test_invalid_options_are_reported(project_folder: Path, args: list[str], mes
 
 def test_a_bridge_with_a_problem_is_not_packed(project_folder: Path) -> None:
     (project_folder / "words.py").write_text("import nothing_of_that_name\n")
-    result = run(project_folder, "export", "mcpb", *DATA, env=SET)
+    result = run_in_new_process(project_folder, "export", "mcpb", *DATA, env=SET)
     assert result.code != 0
     assert "nothing_of_that_name" in result.err
     assert not list(project_folder.glob("*.mcpb"))
@@ -278,7 +280,7 @@ def test_a_link_to_tools_travels_as_the_file_it_leads_to(tmp_path: Path) -> None
     (tmp_path / "real.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n')
     (tmp_path / "mcp-bridge.yaml").write_text("name: linked\nsources: [{type: python, path: link.py}]\n")
     (tmp_path / "link.py").symlink_to("real.py")
-    result = run(tmp_path, "export", "mcpb")
+    result = run_in_new_process(tmp_path, "export", "mcpb")
     assert result.code == 0, result.err
     with ZipFile(tmp_path / "linked.mcpb") as archive:
         assert archive.read("project/link.py") == (tmp_path / "real.py").read_bytes()
@@ -288,7 +290,7 @@ def test_a_link_out_of_the_project_is_rejected(project_folder: Path) -> None:
     (project_folder.parent / "outside.py").write_text("def describe(item, amount): return item\n")
     (project_folder / "words.py").unlink()
     (project_folder / "words.py").symlink_to("../outside.py")
-    result = inside(project_folder, "export", "dockerfile")
+    result = run_in_process(project_folder, "export", "dockerfile")
     assert result.code == 2
     assert "words.py: outside the folder of the settings. It is a link to a file outside" in result.err
 
@@ -299,7 +301,7 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
         (tmp_path / "many" / f"{name}.py").write_text(
             f'from mcp_bridge import tool\n\n\n@tool\ndef {name}() -> str:\n    """It."""\n'
         )
-    result = run(tmp_path, "export", "mcpb", "many")
+    result = run_in_new_process(tmp_path, "export", "mcpb", "many")
     assert result.code == 0, result.err
     bundle = tmp_path / "many.mcpb"
     assert {"project/many/one.py", "project/many/two.py"} <= set(names(bundle))
@@ -313,7 +315,7 @@ async def test_a_bundle_starts_with_any_file_name(tmp_path: Path) -> None:
     (tmp_path / name).write_text(
         'from mcp_bridge import tool\n\n\n@tool\ndef a() -> str:\n    """A."""\n    return "b"\n'
     )
-    result = run(tmp_path, "export", "mcpb", name, "-o", "b.mcpb")
+    result = run_in_new_process(tmp_path, "export", "mcpb", name, "-o", "b.mcpb")
     assert result.code == 0, result.err
-    folder = unpacked(tmp_path / "b.mcpb", tmp_path / "unpacked")
-    assert await asked(sys.executable, [str(folder / "start.py")], environment(), "a", {}) == "b"
+    folder = unpack_bundle(tmp_path / "b.mcpb", tmp_path / "unpacked")
+    assert await call_tool(sys.executable, [str(folder / "start.py")], get_clean_environment(), "a", {}) == "b"

@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.packaging.packaging_kit import KEY, asked, environment, inside
+from tests.kits.packaging.packaging_kit import KEY, call_tool, get_clean_environment, run_in_process
 
 READERS = {
     "json": json.loads,
@@ -23,7 +23,7 @@ READERS = {
 
 
 def exported(folder: Path, *args: str) -> str:
-    result = inside(folder, "export", "mcp-json", *args)
+    result = run_in_process(folder, "export", "mcp-json", *args)
     assert result.code == 0, result.err
     return result.out
 
@@ -39,8 +39,8 @@ def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path)
 @pytest.mark.timeout(300)
 async def test_the_command_in_the_client_file_starts_a_server(project_folder: Path) -> None:
     (server,) = json.loads(exported(project_folder))["mcpServers"].values()
-    env = environment(SHELF_KEY=KEY)
-    assert await asked(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
+    env = get_clean_environment(SHELF_KEY=KEY)
+    assert await call_tool(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -62,7 +62,7 @@ def test_inspector_tries_both_eras(project_folder: Path) -> None:
 
 def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELF_KEY", KEY)
-    result = inside(project_folder, "export", "mcp-json")
+    result = run_in_process(project_folder, "export", "mcp-json")
     assert "Set these variables where the client starts the server: SHELF_KEY" in result.err
     assert KEY not in result.out + result.err
 
@@ -70,24 +70,24 @@ def test_values_that_are_needed_are_named_and_not_in_it(project_folder: Path, mo
 def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
     file = project_folder / ".mcp.json"
     file.write_text('{"mcpServers": {"mine": {}}}')
-    result = inside(project_folder, "export", "mcp-json", "--output", ".mcp.json")
+    result = run_in_process(project_folder, "export", "mcp-json", "--output", ".mcp.json")
     assert result.code == 2
     assert ".mcp.json: the file exists, and its content would be lost. `mcp-bridge install` adds" in result.err
     assert file.read_text() == '{"mcpServers": {"mine": {}}}'
     file.write_text("")
-    assert inside(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
+    assert run_in_process(project_folder, "export", "mcp-json", "--output", ".mcp.json").code == 0
     assert "my-shelf" in file.read_text().lower()
 
 
 def test_an_unknown_client_is_reported_with_the_known_ones(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "mcp-json", "--client", "nobody")
+    result = run_in_process(project_folder, "export", "mcp-json", "--client", "nobody")
     assert result.code == 2
     assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in result.err
     assert "inspector" in result.err
 
 
 def test_links_lead_cursor_and_vs_code_to_the_same_server(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "mcp-json", "--links")
+    result = run_in_process(project_folder, "export", "mcp-json", "--links")
     assert result.code == 0, result.err
     links = dict(line.split("\t") for line in result.out.splitlines())
     cursor = parse_qs(urlsplit(links["cursor"]).query)

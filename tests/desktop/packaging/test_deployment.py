@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.haproxy import CONFIG, proxying
+from tests.kits.haproxy import CONFIG, run_haproxy
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster, Node, Server
 
@@ -127,7 +127,7 @@ def test_servers_behind_the_proxy_are_restarted_without_a_lost_call(tmp_path: Pa
     delay = {"shutdown_delay": 5}
     with Cluster(tmp_path, "", TOOLS, http=delay) as cluster, ThreadPoolExecutor() as pool:
         servers = [cluster.start_server() for _ in range(3)]
-        with proxying([server.url for server in servers], tmp_path) as url:
+        with run_haproxy([server.url for server in servers], tmp_path) as url:
             client = servers[-1]
             client.http = httpx2.Client(base_url=url, timeout=TIMEOUT)
             counts = [0] * 6

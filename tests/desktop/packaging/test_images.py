@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._version import __version__
-from tests.kits.packaging.packaging_kit import KEY, TRAVELLING, asked, environment, fresh_venv, inside
+from tests.kits.packaging.packaging_kit import (
+    KEY,
+    PACKAGED_FILES,
+    call_tool,
+    get_clean_environment,
+    make_venv,
+    run_in_process,
+)
 
 KNOWN = {"FROM", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"}
 
@@ -31,13 +38,13 @@ def words(text: str, instruction: str) -> list[list[str]]:
 
 def followed(command: list[str]) -> None:
     """An instruction to install, carried out; the dependencies are there already."""
-    env = environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1")
+    env = get_clean_environment(PIP_NO_DEPS="1", PIP_NO_INDEX="1")
     result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
 
 
 def exported(folder: Path, *args: str | Path) -> str:
-    result = inside(folder, "export", "dockerfile", "--include", "data/*.json", *args)
+    result = run_in_process(folder, "export", "dockerfile", "--include", "data/*.json", *args)
     assert result.code == 0, result.err
     return result.out
 
@@ -52,7 +59,7 @@ def test_it_is_of_a_pinned_base_and_for_a_user_without_rights(project_folder: Pa
 
 def test_a_dockerfile_copies_only_the_needed_files(project_folder: Path) -> None:
     copied = [name for names in words(exported(project_folder), "COPY") for name in names[:-1]]
-    assert sorted(copied) == sorted([*TRAVELLING, f"mcp_tool_bridge-{__version__}-py3-none-any.whl"])
+    assert sorted(copied) == sorted([*PACKAGED_FILES, f"mcp_tool_bridge-{__version__}-py3-none-any.whl"])
 
 
 def test_a_dockerfile_installs_this_release_from_an_index(project_folder: Path) -> None:
@@ -79,7 +86,7 @@ async def test_the_steps_of_a_dockerfile_give_a_working_server(
     text = exported(project_folder, *(("--wheel", project_folder / wheel.name) if is_given else ()))
     image = tmp_path / "image"
     (image / "tmp").mkdir(parents=True)
-    python = fresh_venv(tmp_path / "venv")
+    python = make_venv(tmp_path / "venv")
     for *names, target in words(text, "COPY"):
         destination = image / (target.lstrip("/") if target.startswith("/") else Path("app", target))
         destination.mkdir(parents=True, exist_ok=True) if target.endswith("/") else None
@@ -89,8 +96,12 @@ async def test_the_steps_of_a_dockerfile_give_a_working_server(
     followed([str(python), *(word.replace("/tmp/", f"{image}/tmp/") for word in install[1:])])
     ((program, *args),) = words(text, "ENTRYPOINT")
     started = [word.replace("/app/", f"{image}/app/") for word in args]
-    answer = await asked(
-        str(python.parent / program), started, environment(SHELF_KEY=KEY, PREFIX="my"), "my__look", {"item": "pears"}
+    answer = await call_tool(
+        str(python.parent / program),
+        started,
+        get_clean_environment(SHELF_KEY=KEY, PREFIX="my"),
+        "my__look",
+        {"item": "pears"},
     )
     assert answer == "3 pears."
 
@@ -115,7 +126,7 @@ def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Pa
     ((_, *args),) = words(text, "ENTRYPOINT")
     (health,) = (json.loads(arguments.removeprefix("CMD ")) for word, arguments in lines(text) if word == "HEALTHCHECK")
     command = [word.replace("/app/", f"{project_folder}/").replace("0.0.0.0:8808", "0.0.0.0:0") for word in args]
-    env = environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
+    env = get_clean_environment(SHELF_KEY=KEY, MCP_BRIDGE_TOKEN="a-token-of-the-tests-that-is-long-enough")
     server = subprocess.Popen(
         [os.sys.executable, "-m", "mcp_bridge", *command],
         env=env,
@@ -134,7 +145,7 @@ def test_the_health_check_of_an_image_succeeds_for_its_server(project_folder: Pa
 
 
 def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: Path, wheel: Path) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--wheel", wheel)
+    result = run_in_process(project_folder, "export", "dockerfile", "--wheel", wheel)
     assert result.code == 2
     assert "--wheel: the wheel is outside the folder of the settings. Copy it into" in result.err
 
@@ -142,11 +153,11 @@ def test_a_wheel_outside_the_folder_cannot_be_copied_from_there(project_folder: 
 @pytest.mark.parametrize(("name", "copied"), [("a[1].py", "a[[]1].py"), ("it's $b.py", "it\\'s \\$b.py")])
 def test_names_are_escaped_for_copy(tmp_path: Path, name: str, copied: str) -> None:
     (tmp_path / name).write_text("")
-    result = inside(tmp_path, "export", "dockerfile", name, "--from-index")
+    result = run_in_process(tmp_path, "export", "dockerfile", name, "--from-index")
     assert words(result.out, "COPY") == [[copied, "./"]]
 
 
 def test_a_dockerfile_is_written_to_the_chosen_path(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    result = run_in_process(project_folder, "export", "dockerfile", "--output", "Dockerfile")
     assert (result.code, result.out) == (0, "")
     assert (project_folder / "Dockerfile").read_text().endswith("\n")

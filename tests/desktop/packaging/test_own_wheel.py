@@ -12,7 +12,16 @@ import pytest
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.packaging import release
 from mcp_bridge._version import __version__
-from tests.kits.packaging.packaging_kit import KEY, asked, environment, fresh_venv, inside, pip, run, unpacked
+from tests.kits.packaging.packaging_kit import (
+    KEY,
+    call_tool,
+    get_clean_environment,
+    make_venv,
+    run_in_new_process,
+    run_in_process,
+    run_pip,
+    unpack_bundle,
+)
 
 NAME = f"mcp_tool_bridge-{__version__}-py3-none-any.whl"
 OWN = frozenset({"RECORD", "WHEEL"})
@@ -42,44 +51,44 @@ def test_the_same_installation_gives_the_same_bytes() -> None:
 async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
     shelf_bundle: Path, tmp_path: Path
 ) -> None:
-    first = unpacked(shelf_bundle, tmp_path / "first")
-    python = fresh_venv(tmp_path / "venv")
-    result = pip("install", "--no-deps", "--no-index", first / "wheels" / NAME, python=python)
+    first = unpack_bundle(shelf_bundle, tmp_path / "first")
+    python = make_venv(tmp_path / "venv")
+    result = run_pip("install", "--no-deps", "--no-index", first / "wheels" / NAME, python=python)
     assert result.returncode == 0, result.stderr
-    env = environment(SHELF_KEY=KEY, PREFIX="my")
-    assert await asked(str(python), [str(first / "start.py")], env, "my__look", {"item": "pears"}) == "3 pears."
+    env = get_clean_environment(SHELF_KEY=KEY, PREFIX="my")
+    assert await call_tool(str(python), [str(first / "start.py")], env, "my__look", {"item": "pears"}) == "3 pears."
     # The installed bridge, which has no sources beside it, packs the same wheel.
     command = [python, "-m", "mcp_bridge", "export", "mcpb", "--output", tmp_path / "second.mcpb"]
     await anyio.run_process(command, cwd=first / "project", env=env)
-    second = unpacked(tmp_path / "second.mcpb", tmp_path / "second")
+    second = unpack_bundle(tmp_path / "second.mcpb", tmp_path / "second")
     assert (second / "wheels" / NAME).read_bytes() == (first / "wheels" / NAME).read_bytes()
 
 
 def test_a_bundle_reports_its_wheel_of_the_bridge_and_the_alternative(project_folder: Path) -> None:
-    result = run(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
+    result = run_in_new_process(project_folder, "export", "mcpb", env={"SHELF_KEY": KEY})
     assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in result.err
 
 
 def test_an_image_gets_the_wheel_beside_the_files_that_it_copies(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--output", "Dockerfile")
+    result = run_in_process(project_folder, "export", "dockerfile", "--output", "Dockerfile")
     assert result.code == 0, result.err
     assert f"Wrote {NAME}, from which the image installs mcp-bridge. Use --from-index" in result.err
     assert read_files(project_folder / NAME)["mcp_bridge/_version.py"]
 
 
 def test_nothing_is_added_for_an_index(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--from-index")
+    result = run_in_process(project_folder, "export", "dockerfile", "--from-index")
     assert (result.code, list(project_folder.glob("*.whl"))) == (0, [])
     assert "wheel" not in result.err + result.out
 
 
 def test_no_wheel_is_left_if_the_dockerfile_cannot_be_written(project_folder: Path) -> None:
-    assert inside(project_folder, "export", "dockerfile", "--output", "tools.py").code == 2
+    assert run_in_process(project_folder, "export", "dockerfile", "--output", "tools.py").code == 2
     assert list(project_folder.glob("*.whl")) == []
 
 
 def test_a_wheel_and_an_index_exclude_each_other(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "dockerfile", "--from-index", "--wheel", NAME)
+    result = run_in_process(project_folder, "export", "dockerfile", "--from-index", "--wheel", NAME)
     assert (result.code, result.err.strip()) == (
         2,
         "mcp-bridge: --wheel: --wheel and --from-index exclude each other. Use one of them",

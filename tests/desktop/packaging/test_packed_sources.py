@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._desktop.packaging.project import Additions, collect_project
-from tests.kits.packaging.packaging_kit import inside
+from tests.kits.packaging.packaging_kit import run_in_process
 
 
 def copied(folder: Path, settings: str) -> tuple[set[str], str]:
     """Return the files in an image of these settings, and the messages of the export."""
     (folder / "mcp-bridge.yaml").write_text(settings)
-    result = inside(folder, "export", "dockerfile", "--from-index")
+    result = run_in_process(folder, "export", "dockerfile", "--from-index")
     assert result.code == 0, result.err
     lines = [eval(line.removeprefix("COPY ")) for line in result.out.splitlines() if line.startswith("COPY [")]
     return {name for names in lines for name in names[:-1]} - {"mcp-bridge.yaml"}, result.err

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from mcp_bridge._version import __version__
-from tests.kits.packaging.packaging_kit import inside
+from tests.kits.packaging.packaging_kit import run_in_process
 from tests.kits.paths import KITS
 
 SCHEMA = json.loads((KITS / "packaging" / "registry" / "server.schema.json").read_text())
@@ -20,7 +20,7 @@ MINE = ("--namespace", "io.github.somebody")
 
 
 def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
-    result = inside(folder, "export", "server-json", *MINE, *args)
+    result = run_in_process(folder, "export", "server-json", *MINE, *args)
     assert result.code == 0, result.err
     return result.json
 
@@ -74,7 +74,7 @@ def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> No
 
 
 def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> None:
-    result = inside(project_folder, "export", "server-json", *MINE)
+    result = run_in_process(project_folder, "export", "server-json", *MINE)
     assert "  mcp-name: io.github.somebody/my-shelf" in result.err.splitlines()
 
 
@@ -119,7 +119,7 @@ def test_a_blank_description_is_none(project_folder: Path) -> None:
 def test_entries_that_the_registry_would_reject_are_reported(
     project_folder: Path, args: list[str], message: str
 ) -> None:
-    result = inside(project_folder, "export", "server-json", *args)
+    result = run_in_process(project_folder, "export", "server-json", *args)
     assert result.code == 2
     assert message in result.err
     assert result.out == ""

@@ -16,7 +16,7 @@ from mcp_bridge import CallContext, Image, ToolCall, ToolEntry, ToolRegistry, pr
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge.errors import DuplicateTool
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, call, listed, registry_of, words
+from tests.kits.wire.speaking import ERAS, build_registry, call, get_text, list_tools
 
 
 def entry_from(function: Any) -> ToolEntry:
@@ -60,7 +60,7 @@ async def test_a_bare_decorator_reads_the_signature() -> None:
     assert entry.input_schema["required"] == ["city", "day"]
     assert entry.input_schema["properties"]["city"]["description"] == "In English."
     assert forecast("Bonn", date(2026, 1, 2)).degrees == 20.5
-    async with connect(registry_of(entry)) as client:
+    async with connect(build_registry(entry)) as client:
         result = await call(client, "forecast", city="Bonn", day="2026-01-02", unit="fahrenheit")
     assert result["structuredContent"] == {"city": "Bonn", "day": "2026-01-02", "degrees": 68.9}
 
@@ -93,10 +93,10 @@ async def test_every_form_of_the_decorator_makes_a_tool(mode: str) -> None:
 
     functions = [bare, called, with_a_name, one_dict, one_typed_dict, with_a_schema]
     names = ["bare", "called", "renamed", "seed", "typed_dict", "with_a_schema"]
-    async with connect(registry_of(*map(entry_from, functions)), mode=mode) as client:
-        assert [tool["name"] for tool in await listed(client)] == names
+    async with connect(build_registry(*map(entry_from, functions)), mode=mode) as client:
+        assert [tool["name"] for tool in await list_tools(client)] == names
         for name in names:
-            assert words(await call(client, name, n=41)) == "42", name
+            assert get_text(await call(client, name, n=41)) == "42", name
 
 
 @pytest.mark.parametrize("name", ["", "named"])
@@ -113,17 +113,17 @@ async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(n
     def keywords(*, n: int = 1) -> int:
         return n
 
-    async with connect(registry_of(*map(entry_from, (now, who, keywords)))) as client:
-        assert words(await call(client, name or "now")) == "noon"
-        assert words(await call(client, name + "ctx")) == client.protocol_version
-        assert words(await call(client, name + "keywords", n=3)) == "3"
+    async with connect(build_registry(*map(entry_from, (now, who, keywords)))) as client:
+        assert get_text(await call(client, name or "now")) == "noon"
+        assert get_text(await call(client, name + "ctx")) == client.protocol_version
+        assert get_text(await call(client, name + "keywords", n=3)) == "3"
 
 
 @pytest.mark.parametrize("builtin", [len, functools.partial(len), functools.partial(max, 2, key=lambda value: 1)])
 async def test_a_builtin_with_a_name_gets_the_data(builtin: Any) -> None:
     wrapper: Any = tool_use.tool("size", "Counts.")(builtin)
-    async with connect(registry_of(entry_from(wrapper))) as client:
-        assert words(await call(client, "size", a=1, b=2)) == "2"
+    async with connect(build_registry(entry_from(wrapper))) as client:
+        assert get_text(await call(client, "size", a=1, b=2)) == "2"
 
 
 def test_what_cannot_carry_an_attribute_is_wrapped() -> None:
@@ -183,8 +183,8 @@ async def test_the_context_is_passed_to_each_function_with_a_parameter_for_it(
     entry = entry_from(wrapper)
     assert "ctx" not in str(entry.input_schema)
     assert "running" not in str(entry.input_schema)
-    async with connect(registry_of(entry)) as client:
-        number, request = words(await call(client, n=1)).split(" ")
+    async with connect(build_registry(entry)) as client:
+        number, request = get_text(await call(client, n=1)).split(" ")
     assert number == "1"
     assert request
 
@@ -220,8 +220,8 @@ async def test_methods_and_objects_become_tools_and_stay_callable() -> None:
     functions: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
     assert functions[0](1) == 1
     assert functions[0].__doc__ == "Adds a number."
-    async with connect(registry_of(*map(entry_from, functions))) as client:
-        answers = [words(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
+    async with connect(build_registry(*map(entry_from, functions))) as client:
+        answers = [get_text(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
     assert answers == ["3", "5", "0", "1"]
 
 
@@ -235,8 +235,8 @@ async def test_an_async_function_is_awaited() -> None:
         return n * 2
 
     assert await double(2) == 4
-    async with connect(registry_of(entry_from(double))) as client:
-        assert words(await call(client, "double", n=4)) == "8"
+    async with connect(build_registry(entry_from(double))) as client:
+        assert get_text(await call(client, "double", n=4)) == "8"
 
 
 # Options
@@ -266,8 +266,8 @@ async def test_title_icons_and_meta_are_copied(mode: str) -> None:
     annotations.clear()
     icons.clear()
     meta.clear()
-    async with connect(registry_of(entry_from(shown)), mode=mode) as client:
-        [definition] = await listed(client)
+    async with connect(build_registry(entry_from(shown)), mode=mode) as client:
+        [definition] = await list_tools(client)
     assert (definition["title"], definition["description"]) == ("A title", "Mine.")
     assert definition["annotations"] == {"readOnlyHint": True}
     assert definition["icons"] == [{"src": "https://a/i.png"}]
@@ -286,12 +286,12 @@ async def test_the_return_type_is_the_output_schema_and_is_enforced() -> None:
     def other(n: int) -> int:
         return "a text"  # type: ignore[return-value]
 
-    async with connect(registry_of(entry_from(lying), entry_from(other))) as client:
+    async with connect(build_registry(entry_from(lying), entry_from(other))) as client:
         result, fine = await call(client, "lying", n=1), await call(client, "other", n=1)
     assert entry_from(lying).output_schema == {"type": "integer"}
     assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
-    assert "expected type integer" in words(result)
-    assert words(fine) == "a text"
+    assert "expected type integer" in get_text(result)
+    assert get_text(fine) == "a text"
 
 
 async def test_models_and_optional_answers_work() -> None:
@@ -299,12 +299,12 @@ async def test_models_and_optional_answers_work() -> None:
     def ask(query: Query, limit: int | None = None) -> dict[str, int] | None:
         return {"days": query.days} if limit is None else None
 
-    async with connect(registry_of(entry_from(ask))) as client:
+    async with connect(build_registry(entry_from(ask))) as client:
         answers = [await call(client, "ask", query={"city": "Bonn"}, **more) for more in ({}, {"limit": 1})]
         wrong = await call(client, "ask", query={"days": "x"})
     assert [answer["structuredContent"] for answer in answers] == [{"result": {"days": 1}}, {"result": None}]
     assert wrong["_meta"]["mcp-bridge/code"] == "invalid_arguments"
-    assert "$.query.city" in words(wrong)
+    assert "$.query.city" in get_text(wrong)
 
 
 async def test_a_tool_that_returns_a_list_of_anything_may_return_content_blocks() -> None:
@@ -312,7 +312,7 @@ async def test_a_tool_that_returns_a_list_of_anything_may_return_content_blocks(
     def draw() -> list:  # type: ignore[type-arg]
         return ["a tree", Image(b"\x00", "image/png")]
 
-    async with connect(registry_of(entry_from(draw))) as client:
+    async with connect(build_registry(entry_from(draw))) as client:
         result = await call(client, "draw")
     assert [block["type"] for block in result["content"]] == ["text", "image"]
     assert not result.get("isError")
@@ -323,8 +323,8 @@ async def test_positional_only_parameters_and_stars_are_filled_in() -> None:
     def many(a: int, /, *rest: int, **more: int) -> list[int]:
         return [a, *rest, *more.values()]
 
-    async with connect(registry_of(entry_from(many))) as client:
-        assert words(await call(client, "many", a=1, rest=[2, 3], z=4)) == "[1,2,3,4]"
+    async with connect(build_registry(entry_from(many))) as client:
+        assert get_text(await call(client, "many", a=1, rest=[2, 3], z=4)) == "[1,2,3,4]"
 
 
 def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
@@ -332,7 +332,7 @@ def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
     def default(n: int = 5) -> int:
         return n
 
-    assert registry_of(entry_from(default)).invoke("default", None, validate=False).data == 5
+    assert build_registry(entry_from(default)).invoke("default", None, validate=False).data == 5
 
 
 def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
@@ -355,7 +355,7 @@ class Counted:
 def test_the_method_of_an_instance_is_a_tool() -> None:
     entry = entry_from(tool(Counted().add))
     assert list(entry.input_schema["properties"]) == ["amount"]
-    assert registry_of(entry).invoke("add", {"amount": 2}).data == 2
+    assert build_registry(entry).invoke("add", {"amount": 2}).data == 2
 
 
 @pytest.mark.parametrize("decorate", [tool, prompt, resource("counts://all")])
@@ -380,7 +380,7 @@ async def test_lists_and_dicts_of_plain_types_are_converted_as_annotated_and_cop
         names.append("mine")
         bound.append((counts, rates, names, maybe))
 
-    result = await registry_of(entry_from(collect)).dispatch(
+    result = await build_registry(entry_from(collect)).dispatch(
         ToolCall(id="1", name="collect", arguments=arguments), RunningCall()
     )
     assert result.success, result.error

@@ -16,7 +16,7 @@ from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._engine.authoring import prompt
 from mcp_bridge.errors import DuplicateTool
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, as_json
+from tests.kits.wire.speaking import ERAS, dump_json
 
 
 class Tone(enum.Enum):
@@ -295,7 +295,7 @@ async def test_clients_get_the_prompt_with_arguments_of_its_types(mode: str) -> 
             assert rejection.value.error.code == INVALID_PARAMS
             assert line in rejection.value.error.message
         version = client.protocol_version
-    texts = [(message.role, as_json(message.content)["text"]) for message in got.messages]
+    texts = [(message.role, dump_json(message.content)["text"]) for message in got.messages]
     assert texts == [("user", "Compare Friday with Saturday, dry"), ("assistant", version)]
     assert offers.completion.values == ["kind"]
 
@@ -366,7 +366,7 @@ async def test_messages_may_be_dicts_whose_content_is_a_block() -> None:
     registry = ToolRegistry()
     registry.prompts.add(entry_of(talk))
     async with connect(registry) as client:
-        result = as_json(await client.get_prompt("talk"))
+        result = dump_json(await client.get_prompt("talk"))
     assert [(message["role"], message["content"]) for message in result["messages"]] == [
         ("user", {"type": "text", "text": "Hello"}),
         ("assistant", {"type": "image", "data": "aGk=", "mimeType": "image/png"}),

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Image as SdkImage
 
 from mcp_bridge import Audio, Image, ToolRegistry, prompt, tool
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import ERAS, as_json, call, listed
+from tests.kits.wire.speaking import ERAS, call, dump_json, list_tools
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n").decode()
 TEXT = {"type": "text", "text": "a"}
@@ -62,7 +62,7 @@ async def test_blocks_in_a_list_are_sent_beside_text_and_data(mode: str) -> None
         return [make_block(number) for number in range(len(BLOCKS))] + ["b", {"c": 1}]
 
     async with connect(serve(show), mode=mode) as client:
-        (definition,) = await listed(client)
+        (definition,) = await list_tools(client)
         result = await call(client)
     assert "outputSchema" not in definition
     assert result["content"] == [*BLOCKS, {"type": "text", "text": "b"}, {"type": "text", "text": '{"c":1}'}]
@@ -112,7 +112,7 @@ async def test_a_prompt_may_return_messages_of_the_sdk() -> None:
         return [sdk.PromptMessage(role="assistant", content=make_block(1))]
 
     async with connect(registry) as client:
-        (message,) = as_json(await client.get_prompt("ask"))["messages"]
+        (message,) = dump_json(await client.get_prompt("ask"))["messages"]
     assert message == {"role": "assistant", "content": IMAGE}
 
 

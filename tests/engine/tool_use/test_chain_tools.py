@@ -17,7 +17,7 @@ from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import ResultStatus
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.wire.speaking import ERAS, call, entry_of, listed, registry_of, words
+from tests.kits.wire.speaking import ERAS, build_registry, call, get_text, list_tools, make_entry
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}
 
@@ -38,11 +38,11 @@ def registry() -> ToolRegistry:
         return len(data["words"].split())
 
     text = {"type": "object", "properties": {"words": {"type": "string"}}, "required": ["words"]}
-    return registry_of(
-        entry_of(lambda data: {"text": "one two three", "status": 200}, "page"),
-        entry_of(count, "count", input_schema=text),
-        entry_of(add, "add", input_schema=NUMBERS),
-        entry_of(fail, "fail"),
+    return build_registry(
+        make_entry(lambda data: {"text": "one two three", "status": 200}, "page"),
+        make_entry(count, "count", input_schema=text),
+        make_entry(add, "add", input_schema=NUMBERS),
+        make_entry(fail, "fail"),
     )
 
 
@@ -119,7 +119,7 @@ def test_a_mapped_input_that_may_be_null_is_optional(registry: ToolRegistry) -> 
 def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> None:
     place = {"type": "object", "properties": {"city": {"type": "string"}}}
     text = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
-    registry.register(entry_of(add, "travel", input_schema=text))
+    registry.register(make_entry(add, "travel", input_schema=text))
     schema = schema_of(registry, ChainStep("travel", {"to": "goal"}))
     assert schema["properties"] == {"goal": {"$ref": "#/$defs/Place"}}
     assert schema["$defs"] == {"Place": place}
@@ -128,7 +128,7 @@ def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> N
 
 def test_an_input_whose_type_is_not_valid_elsewhere_has_none(registry: ToolRegistry) -> None:
     text = {"type": "object", "properties": {"to": {"$ref": "#/properties/by"}, "by": {"type": "string"}}}
-    registry.register(entry_of(add, "travel", input_schema={**text, "required": ["to"]}))
+    registry.register(make_entry(add, "travel", input_schema={**text, "required": ["to"]}))
     assert schema_of(registry, ChainStep("travel", {"to": "goal"})) == {
         "type": "object",
         "properties": {"goal": {}},
@@ -154,9 +154,9 @@ async def test_a_client_sees_the_inferred_schema_and_may_pass_more(registry: Too
     chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum"))
     registry.register(chain.as_tool("chain"))
     async with connect(registry) as client:
-        (publication,) = [item for item in await listed(client) if item["name"] == "chain"]
+        (publication,) = [item for item in await list_tools(client) if item["name"] == "chain"]
         assert publication["inputSchema"]["required"] == ["x", "y"]
-        assert "$.y: required field missing" in words(await call(client, "chain", x=1))
+        assert "$.y: required field missing" in get_text(await call(client, "chain", x=1))
         assert (await call(client, "chain", x=1, y=2, z=3))["structuredContent"] == {"x": 1, "y": 2, "z": 3, "sum": 3}
 
 
@@ -213,7 +213,7 @@ async def test_a_denied_step_does_not_advise_to_retry(registry: ToolRegistry) ->
     def deny(data: Any) -> None:
         raise Denied("Not you.")
 
-    registry.register(entry_of(deny, "deny"))
+    registry.register(make_entry(deny, "deny"))
     result = await run(chain_of(registry, ChainStep("deny")).as_tool("chain"))
     assert (result.code, result.error_text) == (
         "denied",
@@ -260,7 +260,7 @@ async def test_a_step_with_continue_on_failure_may_fail_and_a_note_reports_it(re
         assert not result["isError"]
         assert result["structuredContent"] == {"total": 3}
         assert [block["text"] for block in result["content"]] == ['{"total":3}', note]
-        assert words(await call(client, "none")) == note.replace("of 3", "of 1")
+        assert get_text(await call(client, "none")) == note.replace("of 3", "of 1")
 
 
 def test_execute_continues_after_a_step_that_may_fail(registry: ToolRegistry) -> None:
@@ -294,7 +294,7 @@ class Flaky:
 async def test_a_step_is_attempted_until_it_succeeds(attempts: int, calls: int, *, ok: bool) -> None:
     for through_tool in (True, False):
         flaky = Flaky(failures=2)
-        chain = chain_of(registry_of(entry_of(flaky, "flaky")), ChainStep("flaky", attempts=attempts, backoff=0))
+        chain = chain_of(build_registry(make_entry(flaky, "flaky")), ChainStep("flaky", attempts=attempts, backoff=0))
         succeeded = (await run(chain.as_tool("chain"))).success if through_tool else chain.execute().success
         assert (flaky.calls, succeeded) == (calls, ok)
 
@@ -321,7 +321,7 @@ async def test_a_step_that_takes_too_long_is_stopped_and_its_error_names_it() ->
         await anyio.sleep_forever()
 
     flaky = Flaky(failures=0)
-    registry = registry_of(entry_of(sleep, "sleep"), entry_of(flaky, "flaky"))
+    registry = build_registry(make_entry(sleep, "sleep"), make_entry(flaky, "flaky"))
     chain = chain_of(registry, ChainStep("sleep", timeout=0.05, attempts=2, backoff=0), ChainStep("flaky"))
     result = await run(chain.as_tool("chain"))
     assert result.code == "timeout"
@@ -340,7 +340,7 @@ async def test_the_error_of_a_step_in_a_thread_reports_that_it_may_still_finish(
         release.wait(TIMEOUT)
 
     try:
-        chain = chain_of(registry_of(entry_of(wait, "wait")), ChainStep("wait", timeout=0.05))
+        chain = chain_of(build_registry(make_entry(wait, "wait")), ChainStep("wait", timeout=0.05))
         result = await run(chain.as_tool("chain"))
     finally:
         release.set()
@@ -352,7 +352,7 @@ async def test_the_time_limit_of_the_call_ends_a_chain_whose_step_may_take_longe
     async def sleep(data: Any) -> None:
         await anyio.sleep_forever()
 
-    chain = chain_of(registry_of(entry_of(sleep, "sleep")), ChainStep("sleep", timeout=1000))
+    chain = chain_of(build_registry(make_entry(sleep, "sleep")), ChainStep("sleep", timeout=1000))
     result = await run(chain.as_tool("chain"), timeout=0.05)
     assert result.code == "timeout"
     assert "chain" in result.error_text
@@ -368,8 +368,8 @@ async def test_the_time_limit_of_a_step_pauses_while_the_user_is_asked(mode: str
         await anyio.sleep(1.2)
         return ElicitResult(action="accept", content={"name": "Ada"})
 
-    chain = chain_of(registry_of(entry_of(ask, "ask")), ChainStep("ask", timeout=1))
-    async with connect(registry_of(chain.as_tool("chain")), mode=mode, elicitation_callback=answer_late) as client:
+    chain = chain_of(build_registry(make_entry(ask, "ask")), ChainStep("ask", timeout=1))
+    async with connect(build_registry(chain.as_tool("chain")), mode=mode, elicitation_callback=answer_late) as client:
         assert (await call(client, "chain"))["structuredContent"] == {"name": "Ada"}
 
 
@@ -383,7 +383,7 @@ def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
     async def wait_async(data: Any) -> None:
         await anyio.to_thread.run_sync(wait, data)
 
-    registry = registry_of(entry_of(wait_async if is_async else wait, "wait"))
+    registry = build_registry(make_entry(wait_async if is_async else wait, "wait"))
     result = chain_of(registry, ChainStep("wait", timeout=0.05)).execute()
     release.set()
     assert [step.status for step in result.step_results] == [ResultStatus.TIMEOUT]
@@ -398,7 +398,7 @@ def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolReg
     def leave(data: Any) -> None:
         raise SystemExit(3)
 
-    registry.register(entry_of(leave, "leave"))
+    registry.register(make_entry(leave, "leave"))
     with pytest.raises(SystemExit):
         chain_of(registry, ChainStep("leave", timeout=TIMEOUT)).execute()
 

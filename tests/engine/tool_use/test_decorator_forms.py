@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 import mcp_bridge
 from mcp_bridge import CallContext, ToolEntry, tool_use
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import call, listed, registry_of, words
+from tests.kits.wire.speaking import build_registry, call, get_text, list_tools
 
 
 class Record(TypedDict):
@@ -72,7 +72,7 @@ async def test_the_decorator_of_the_tool_use_api_passes_the_input_data_whatever_
     assert decorated.tool_entry.output_schema == {}
     assert registry.invoke("it", {"n": 5}).data == 5
     async with connect(registry) as client:
-        assert words(await call(client, "it", n=5)) == "5"
+        assert get_text(await call(client, "it", n=5)) == "5"
 
 
 def test_the_decorator_of_the_tool_use_api_passes_any_data() -> None:
@@ -88,8 +88,8 @@ async def test_the_decorator_of_the_tool_use_api_still_passes_the_call_context()
     async def function(data: dict[str, Any], ctx: CallContext) -> str:
         return f"{data['n']} {ctx.protocol_version}"
 
-    async with connect(registry_of(function.tool_entry)) as client:
-        assert words(await call(client, "it", n=5)) == f"5 {client.protocol_version}"
+    async with connect(build_registry(function.tool_entry)) as client:
+        assert get_text(await call(client, "it", n=5)) == f"5 {client.protocol_version}"
 
 
 def test_the_decorator_of_the_tool_use_api_needs_a_name() -> None:
@@ -115,11 +115,11 @@ async def test_a_named_function_of_one_dict_publishes_its_parameter() -> None:
     def function(record: dict[str, Any]) -> Any:
         return record["n"]
 
-    async with connect(registry_of(function.tool_entry)) as client:
-        (publication,) = await listed(client)
+    async with connect(build_registry(function.tool_entry)) as client:
+        (publication,) = await list_tools(client)
         assert publication["inputSchema"]["required"] == ["record"]
         assert publication["inputSchema"]["properties"]["record"]["type"] == "object"
-        assert words(await call(client, "it", record={"n": 5})) == "5"
+        assert get_text(await call(client, "it", record={"n": 5})) == "5"
 
 
 @pytest.mark.parametrize("function", FORMS, ids=lambda function: function.__name__)
@@ -127,7 +127,7 @@ def test_with_an_input_schema_every_function_receives_the_input_data(function: C
     for decorate in (mcp_bridge.tool, tool_use.tool):
         decorated: Any = decorate("it", input_schema={"type": "object"})(function)
         assert decorated.tool_entry.handler is function
-        assert registry_of(decorated.tool_entry).invoke("it", {"n": 5}).data == 5
+        assert build_registry(decorated.tool_entry).invoke("it", {"n": 5}).data == 5
 
 
 def test_a_function_that_is_defined_elsewhere_becomes_a_tool_with_a_name() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from mcp_bridge.tool_use import ValidationResult, validate_input, validate_output
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 
 class Raiser:
@@ -96,14 +96,14 @@ SCHEMAS = st.recursive(
 )
 
 
-@examples(50)
+@use_examples(50)
 @given(data=VALUES, schema=SCHEMAS)
 def test_no_value_and_no_schema_make_validation_raise(data, schema):
     first = check(data, schema)
     assert validate_output(data, schema) == first
 
 
-@examples(50)
+@use_examples(50)
 @given(data=VALUES, name=st.sampled_from(TYPES))
 def test_arbitrary_values_under_a_sound_schema_never_raise(data, name):
     strict = {"type": "object", "required": ["a"], "properties": {"a": {"type": name}}, "additionalProperties": False}
@@ -310,7 +310,7 @@ SOUND = st.builds(
 )
 
 
-@examples(100)
+@use_examples(100)
 @given(data=DATA, schema=SOUND)
 def test_the_verdict_on_json_is_that_of_the_reference_validator(data, schema):
     data_before, schema_before = copy.deepcopy(data), copy.deepcopy(schema)
@@ -320,7 +320,7 @@ def test_the_verdict_on_json_is_that_of_the_reference_validator(data, schema):
     assert (data, schema) == (data_before, schema_before)
 
 
-@examples(100)
+@use_examples(100)
 @given(data=FLAT, schema=keywords(st.booleans()))
 def test_the_verdict_on_flat_json_is_that_of_the_reference_validator(data, schema):
     assert check(data, schema).valid == Draft202012Validator(schema).is_valid(data)

@@ -26,7 +26,7 @@ from mcp_bridge.amplifier import (
     ThinkingBlock,
     ToolResult,
 )
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_output_that_contains_itself_is_shown_by_its_type() -> None:
     assert ToolResult(output=output).get_serialized_output() == "<dict>"
 
 
-@examples(50)
+@use_examples(50)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.decimals(),

@@ -35,8 +35,8 @@ async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str)
     async with (
         noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as first,
-        STATELESS.to(base) as second,
+        STATELESS.connect(base) as first,
+        STATELESS.connect(base) as second,
     ):
         assert await call_note(first, "a", tool) == ["a"]
         assert await call_note(second, "b", tool) == ["b"]
@@ -51,8 +51,8 @@ async def test_clients_that_name_a_session_or_connect_keep_their_session(tmp_pat
     async with (
         noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as first,
-        LEGACY.to(base) as second,
+        STATELESS.connect(base) as first,
+        LEGACY.connect(base) as second,
     ):
         assert await call_note(first, "a", meta=meta) == ["a"]
         assert await call_note(first, "b", meta=meta) == ["a", "b"]
@@ -65,8 +65,8 @@ async def test_unnamed_clients_share_a_session_if_the_settings_require_it(tmp_pa
     async with (
         noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as first,
-        STATELESS.to(base) as second,
+        STATELESS.connect(base) as first,
+        STATELESS.connect(base) as second,
     ):
         assert await call_note(first, "a") == ["a"]
         assert await call_note(second, "b") == ["a", "b"]
@@ -80,7 +80,7 @@ async def test_hooks_and_nested_calls_of_one_call_share_its_session(tmp_path: Pa
         return (await ctx.invoke("note", {"word": "b"})).output["words"]
 
     noting.bridge.registry.register(ToolEntry("twice", "Notes two words.", note_twice, {"type": "object"}))
-    async with noting.run_bridge(), serve_http(noting.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with noting.run_bridge(), serve_http(noting.bridge.registry) as (base, _), STATELESS.connect(base) as client:
         for _ in range(2):
             result = await client.call_tool("twice", {})
             assert json.loads(result.content[0].text) == ["a", "b"]
@@ -91,7 +91,7 @@ async def test_calls_of_other_tools_mount_no_modules_if_these_have_no_hooks(tmp_
     events = tmp_path / "events.txt"
     server = ServedPlan(tmp_path, {"notes": NOTES}, tools=[{"module": "notes", "config": {"log": str(events)}}])
     server.bridge.registry.register(ToolEntry("own", "Answers.", lambda data: "ran", {"type": "object"}))
-    async with server.run_bridge(), serve_http(server.bridge.registry) as (base, _), STATELESS.to(base) as client:
+    async with server.run_bridge(), serve_http(server.bridge.registry) as (base, _), STATELESS.connect(base) as client:
         assert not (await client.call_tool("own", {})).is_error
         assert events.read_text() == "begun\n"
         for tool in ("note", "note_in_thread"):
@@ -110,7 +110,7 @@ async def test_workers_keep_no_state_for_the_next_call(tmp_path: Path) -> None:
     with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
-            async with serve_http(bridge.registry) as (base, _), STATELESS.to(base) as client:
+            async with serve_http(bridge.registry) as (base, _), STATELESS.connect(base) as client:
                 for tool in ("note", "note", "note_in_thread", "note_in_thread"):
                     assert await call_note(client, "a", tool) == ["a"]
 
@@ -122,8 +122,8 @@ async def test_more_calls_at_once_than_sessions_are_rejected(tmp_path: Path) -> 
     async with (
         noting.run_bridge(),
         serve_http(noting.bridge.registry) as (base, _),
-        STATELESS.to(base) as first,
-        STATELESS.to(base) as second,
+        STATELESS.connect(base) as first,
+        STATELESS.connect(base) as second,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(first.call_tool, "wait", {})

@@ -23,7 +23,7 @@ from mcp_bridge import (
 from mcp_bridge.export import Export
 from mcp_bridge.middleware import Pipeline, Stage
 from tests.kits.export.export_kit import (
-    ALL,
+    ALL_FORMATS,
     PNG,
     WITH_IDS,
     build_response,
@@ -52,7 +52,7 @@ async def run_calls(form: str, *calls: tuple[str, Any], strict: bool = False) ->
     return [get_text(form, item) for item in list_results(form, await export.run(build_response(form, *calls)))]
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> None:
     export = Export(make_registry(), form)
     name = next(exported_name for exported_name, name in export.names.items() if name == "sums.double")
@@ -67,19 +67,19 @@ async def test_results_have_the_order_and_the_ids_of_the_calls(form: str) -> Non
     assert [get_call_id(form, item) for item in result] == ids
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 async def test_a_response_without_calls_has_no_messages(form: str) -> None:
     assert await Export(make_registry(), form).run(build_response(form)) == []
     for nothing in ({}, None, [], {"choices": [], "candidates": [], "content": "Hello."}, "Hello."):
         assert await Export(make_registry(), form).run(nothing) == []
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 async def test_text_is_verbatim(form: str) -> None:
     assert await run_calls(form, ("words", {})) == [' verbatim "text"\n']
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 async def test_the_error_of_a_tool_is_verbatim(form: str) -> None:
     export = Export(make_registry(), form)
     (result,) = list_results(form, await export.run(build_response(form, ("nowhere", {"city": "X"}))))
@@ -159,7 +159,7 @@ async def test_a_call_of_a_tool_that_was_removed_is_an_error() -> None:
     assert result == {"type": "tool_result", "tool_use_id": "id-0", "is_error": True, "content": "Unknown tool: words."}
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     export = Export(make_registry(), form)
     response: Any = build_response(form, ("words", {}))
@@ -172,7 +172,7 @@ def test_calls_are_found_in_any_part_of_a_response(form: str) -> None:
     assert [[call.name for call in export.calls(item)] for item in parts] == [["words"]] * len(parts)
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_calls_are_found_in_objects_with_attributes(form: str) -> None:
     answer = json.loads(
         json.dumps(build_response(form, ("weather", "{}"))), object_hook=lambda value: SimpleNamespace(**value)
@@ -234,7 +234,7 @@ def test_images_become_a_text_in_other_formats(form: str) -> None:
     assert text == "a dot\n[image, image/png, 12 bytes, which cannot be shown here]"
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_blocks_that_no_format_supports_become_a_text(form: str) -> None:
     content = [
         Image(b"<svg/>", "image/svg+xml"),

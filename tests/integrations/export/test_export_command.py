@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._cli.desktop_options import MODEL_APIS
-from tests.kits.export.export_kit import ALL, list_functions
+from tests.kits.export.export_kit import ALL_FORMATS, list_functions
 
 TOOLS = '''
 from mcp_bridge import ToolEntry, tool
@@ -93,8 +93,8 @@ def test_a_source_that_cannot_be_loaded_is_reported(folder: Path) -> None:
 
 def test_help_names_all_formats(folder: Path) -> None:
     process = run(folder, "export", "tools", "--help")
-    assert tuple(MODEL_APIS.split(", ")) == ALL
-    assert [name for name in ALL if name not in process.stdout] == []
+    assert tuple(MODEL_APIS.split(", ")) == ALL_FORMATS
+    assert [name for name in ALL_FORMATS if name not in process.stdout] == []
 
 
 def test_exporting_imports_no_sdk_of_mcp_or_of_a_vendor(folder: Path) -> None:

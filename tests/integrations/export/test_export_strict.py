@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_bridge import ToolEntry
 from mcp_bridge.export import Export
 from tests.kits.export.export_kit import TREE, build_response, list_functions
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 CLOSED = {"additionalProperties": False}
 TEXT = {"type": "string"}
@@ -350,7 +350,7 @@ def draw_pairs(draw: Any, schema: Any, depth: int) -> tuple[Any, Any]:
     return arguments, got
 
 
-@examples(30)
+@use_examples(30)
 @given(SCHEMAS, st.data())
 def test_valid_arguments_fit_the_strict_form_and_are_restored(schema: Any, data: Any) -> None:
     value = get_strict_schema(schema)
@@ -368,7 +368,7 @@ VALUES = st.recursive(
 )
 
 
-@examples(30)
+@use_examples(30)
 @given(SCHEMAS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
 def test_arguments_that_fit_the_strict_form_fit_the_tool(schema: Any, value: dict[str, Any]) -> None:
     strict = get_strict_schema(schema)
@@ -387,7 +387,7 @@ def list_objects(schema: Any) -> list[dict[str, Any]]:
     return result_list + [result for subschema in schema.values() for result in list_objects(subschema)]
 
 
-@examples(30)
+@use_examples(30)
 @given(SCHEMAS)
 def test_strict_objects_are_closed_and_require_all_properties(schema: Any) -> None:
     for result in list_objects(get_strict_schema(schema)):

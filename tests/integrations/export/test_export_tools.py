@@ -16,8 +16,8 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._contracts.errors import ToolNotFound
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.export import FORMATS, Export
-from tests.kits.export.export_kit import ALL, TREE, list_functions, make_registry
-from tests.kits.fuzzing import examples
+from tests.kits.export.export_kit import ALL_FORMATS, TREE, list_functions, make_registry
+from tests.kits.fuzzing import use_examples
 
 SAFE = set(string.ascii_letters + string.digits + "_-")
 COMPOSED = {"anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"}
@@ -38,15 +38,15 @@ def test_the_public_module_has_four_names() -> None:
 
 
 def test_all_formats_are_listed() -> None:
-    assert tuple(FORMATS) == ALL
+    assert tuple(FORMATS) == ALL_FORMATS
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_nothing_of_a_schema_is_lost(form: str) -> None:
     assert list_functions(form, Export(make_registry(), form).tools)["tree"][1] == TREE
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_a_description_is_unchanged_or_left_out(form: str) -> None:
     descriptions = {"a": "", "b": None, "c": "Reads.\n\nMore."}
     export = Export([make_entry(name, description=text) for name, text in descriptions.items()], form)
@@ -54,7 +54,7 @@ def test_a_description_is_unchanged_or_left_out(form: str) -> None:
     assert exported == {"a": None, "b": None, "c": "Reads.\n\nMore."}
 
 
-@pytest.mark.parametrize("form", ALL)
+@pytest.mark.parametrize("form", ALL_FORMATS)
 def test_an_export_is_json_and_deterministic(form: str) -> None:
     first, second = Export(make_registry(), form), Export(reversed(make_registry().list()), form)
     assert json.dumps(first.tools) == json.dumps(second.tools)
@@ -116,7 +116,7 @@ def test_strict_is_rejected_for_formats_without_strict_mode() -> None:
 
 
 def test_an_export_may_have_no_tools() -> None:
-    assert {form: Export([], form).tools for form in ALL} == {form: [] for form in ALL}
+    assert {form: Export([], form).tools for form in ALL_FORMATS} == {form: [] for form in ALL_FORMATS}
 
 
 def test_tools_for_the_responses_api_always_have_strict() -> None:
@@ -144,8 +144,8 @@ def test_a_name_that_looks_like_a_shortened_one_is_not_changed() -> None:
     assert set(export.names.values()) == {"a_b_2e7336dc", "a.b"}
 
 
-@examples(50)
-@given(st.lists(st.text(), unique=True, max_size=8), st.sampled_from(ALL), st.randoms())
+@use_examples(50)
+@given(st.lists(st.text(), unique=True, max_size=8), st.sampled_from(ALL_FORMATS), st.randoms())
 def test_all_names_are_valid_and_unique_in_any_order(names: list[str], form: str, chance: Any) -> None:
     export = Export([make_entry(name) for name in names], form)
     assert sorted(export.names.values()) == sorted(names)
@@ -185,8 +185,8 @@ VALUES = st.recursive(
 )
 
 
-@examples(50)
-@given(schemas(), VALUES, st.sampled_from(ALL))
+@use_examples(50)
+@given(schemas(), VALUES, st.sampled_from(ALL_FORMATS))
 def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any, value: Any, form: str) -> None:
     export = Export([make_entry(schema=schema)], form)
     exported_schema = list_functions(form, export.tools)["t"][1]

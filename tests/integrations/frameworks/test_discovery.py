@@ -10,7 +10,7 @@ import pytest
 
 from mcp_bridge._integrations.frameworks.common import is_a
 from mcp_bridge._integrations.frameworks.discovery import KNOWN, convert_tool, convert_toolbox, is_foreign
-from tests.kits.frameworks.shapes_classes import with_module
+from tests.kits.frameworks.shapes_classes import make_class
 from tests.kits.frameworks.shapes_crewai import BaseTool, CrewStructuredTool
 from tests.kits.frameworks.shapes_llamaindex import BaseToolSpec, FunctionTool
 
@@ -73,8 +73,8 @@ def test_a_set_of_tools_is_not_recognised_as_a_tool() -> None:
 
 
 def test_a_class_is_recognised_by_the_package_and_name_of_a_base_class() -> None:
-    base: Any = with_module("far.away.tools", name="Tool")
-    mine: Any = with_module("mine", name="Mine", bases=(base,))
+    base: Any = make_class("far.away.tools", name="Tool")
+    mine: Any = make_class("mine", name="Mine", bases=(base,))
     assert is_a(mine(), "far", "Tool")
     assert not is_a(mine(), "farther", "Tool")
     assert not is_a(mine, "far", "Tool")

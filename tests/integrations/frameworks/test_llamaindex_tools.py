@@ -12,7 +12,14 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.frameworks.discovery import convert_tool, convert_toolbox
 from mcp_bridge._integrations.frameworks.llamaindex import build_entry
 from tests.kits.frameworks.shapes_kit import PNG, call_text, get_input_schema, serve_tools
-from tests.kits.frameworks.shapes_llamaindex import BaseTool, BaseToolSpec, FunctionTool, image, output, text
+from tests.kits.frameworks.shapes_llamaindex import (
+    BaseTool,
+    BaseToolSpec,
+    FunctionTool,
+    make_image_block,
+    make_output,
+    make_text_block,
+)
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
@@ -48,7 +55,7 @@ async def test_an_async_function_runs_on_asyncio_under_both_event_loops() -> Non
 async def test_an_error_of_a_tool_has_its_text() -> None:
     def lost(word: str) -> Any:
         """Loses it."""
-        return output(text(f"no {word} here"), is_error=True)
+        return make_output(make_text_block(f"no {word} here"), is_error=True)
 
     async with serve_tools(build_entry(FunctionTool(lost, WORD))) as client:
         assert await call_text(client, "lost", word="key") == "tool_error: no key here"
@@ -58,7 +65,7 @@ async def test_images_are_content_and_links_are_not_fetched() -> None:
     def draw() -> Any:
         """Draws."""
         url = "https://example.org/cat.png"
-        return output(text("here"), image(base64.b64encode(PNG)), image(url=url))
+        return make_output(make_text_block("here"), make_image_block(base64.b64encode(PNG)), make_image_block(url=url))
 
     async with serve_tools(build_entry(FunctionTool(draw, {"type": "object"}))) as client:
         first, second, third = (await client.call_tool("draw", {})).content
@@ -72,7 +79,7 @@ async def test_a_tool_without_a_call_method_is_called_as_a_function() -> None:
         metadata = FunctionTool(turn, WORD).metadata
 
         def __call__(self, word: str) -> Any:
-            return output(text(word.upper()))
+            return make_output(make_text_block(word.upper()))
 
     async with serve_tools(build_entry(Plain())) as client:
         assert await call_text(client, "turn", word="ab") == "AB"

@@ -23,7 +23,14 @@ from mcp_bridge.xaibo import (
     Tool,
     ToolProviderProtocol,
 )
-from tests.kits.xaibo.vocabulary_document import DOCUMENT, IMPORTS, get_example, list_examples, run, write_examples
+from tests.kits.xaibo.vocabulary_document import (
+    DOCUMENT,
+    IMPORTS,
+    get_example,
+    list_examples,
+    run_example,
+    write_examples,
+)
 
 WEATHER = "class WeatherToolProvider"
 MOCK = "class MockToolProvider"
@@ -33,7 +40,7 @@ ERRORS = "class ToolError("
 @pytest.fixture
 async def weather() -> Any:
     """The document's provider."""
-    return (await run(get_example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
+    return (await run_example(get_example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
 
 
 def test_all_examples_of_the_document_are_tested() -> None:
@@ -56,7 +63,7 @@ def test_only_import_lines_are_changed() -> None:
 
 
 async def test_the_protocol_of_the_document_is_that_of_the_package() -> None:
-    theirs = (await run(get_example("class ToolProviderProtocol")))["ToolProviderProtocol"]
+    theirs = (await run_example(get_example("class ToolProviderProtocol")))["ToolProviderProtocol"]
     ours = MockToolProvider([], {})
     assert isinstance(ours, theirs)
     assert isinstance(ours, ToolProviderProtocol)
@@ -64,7 +71,7 @@ async def test_the_protocol_of_the_document_is_that_of_the_package() -> None:
 
 
 async def test_tools_are_listed_with_their_parameters(weather: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    await run(get_example("    for param_name, param"), tool_provider=weather)
+    await run_example(get_example("    for param_name, param"), tool_provider=weather)
     assert capsys.readouterr().out.splitlines() == [
         "get_current_weather: Get current weather conditions for a city",
         "  city (string): City name",
@@ -77,13 +84,13 @@ async def test_tools_are_listed_with_their_parameters(weather: Any, capsys: pyte
 
 async def test_results_and_errors_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     text = get_example("result = await tool_provider.execute_tool")
-    await run(text, tool_provider=MockToolProvider([], {"get_weather": 21}))
-    await run(text, tool_provider=MockToolProvider([], {"get_weather": ValueError("rain")}))
+    await run_example(text, tool_provider=MockToolProvider([], {"get_weather": 21}))
+    await run_example(text, tool_provider=MockToolProvider([], {"get_weather": ValueError("rain")}))
     assert capsys.readouterr().out.splitlines() == ["Weather data: 21", "Error: rain"]
 
 
 async def test_the_tool_of_the_document_has_this_schema() -> None:
-    tool = (await run(get_example("tool = Tool(")))["tool"]
+    tool = (await run_example(get_example("tool = Tool(")))["tool"]
     assert build_schema(tool.parameters) == {
         "type": "object",
         "properties": {
@@ -100,7 +107,7 @@ async def test_the_tool_of_the_document_has_this_schema() -> None:
 
 
 async def test_the_three_parameters_of_the_document_have_this_schema() -> None:
-    names = await run(get_example("param = ToolParameter("))
+    names = await run_example(get_example("param = ToolParameter("))
     schema = build_schema({name: names[name] for name in ("param", "enum_param", "number_param")})
     assert schema == {
         "type": "object",
@@ -120,13 +127,13 @@ async def test_the_three_parameters_of_the_document_have_this_schema() -> None:
 
 async def test_the_results_of_the_document_reach_the_model() -> None:
     first, second = [text for text in list_examples() if text.startswith("result = ToolResult(")]
-    success = to_result((await run(first))["result"], call_id="1")
+    success = to_result((await run_example(first))["result"], call_id="1")
     assert success == ToolResult(
         success=True,
         output={"temperature": 22.5, "humidity": 65, "conditions": "partly cloudy"},
         tool_call_id="1",
     )
-    failure = to_result((await run(second))["result"])
+    failure = to_result((await run_example(second))["result"])
     assert (failure.is_error, failure.error_text) == (True, "City 'InvalidCity' not found")
 
 
@@ -147,7 +154,7 @@ async def test_the_weather_tools_accept_arguments_of_their_schemas(weather: Any)
 
 
 async def test_the_errors_of_the_document_are_converted_by_their_names() -> None:
-    names = await run(get_example(ERRORS))
+    names = await run_example(get_example(ERRORS))
     for name in ("ToolError", "ToolNotFoundError", "ToolExecutionError", "ToolParameterError"):
         assert names[name].__bases__[0].__name__ == IMPORTS[name].__bases__[0].__name__
         result = convert_known_error(names[name]("the reason"))
@@ -158,7 +165,7 @@ async def test_the_errors_of_the_document_are_converted_by_their_names() -> None
 
 
 async def test_the_error_handling_of_the_document_returns_results(weather: Any) -> None:
-    execute = (await run(get_example(ERRORS)))["execute_tool"]
+    execute = (await run_example(get_example(ERRORS)))["execute_tool"]
 
     async def work(name: str, parameters: dict[str, Any]) -> Any:
         if parameters["city"] == "Atlantis":
@@ -178,7 +185,7 @@ async def test_the_error_handling_of_the_document_returns_results(weather: Any) 
 
 
 async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> None:
-    names = await run(get_example(MOCK))
+    names = await run_example(get_example(MOCK))
     assert names["mock_provider"].call_history == [("test_tool", {})]
     results = {"a": {"b": 1}, "broken": ValueError("no")}
     theirs, ours = names["MockToolProvider"]([], results), MockToolProvider([], results)
@@ -190,7 +197,7 @@ async def test_the_mock_of_the_document_behaves_like_that_of_the_package() -> No
 async def test_the_document_runs_with_the_mock_of_the_package() -> None:
     text = get_example(MOCK)
     usage = text[text.index("# Usage in tests") :]
-    names = await run(usage)
+    names = await run_example(usage)
     assert type(names["mock_provider"]) is MockToolProvider
 
 
@@ -215,7 +222,9 @@ class ScriptedLLM:
 async def test_the_call_loop_of_the_document_runs_with_a_scripted_model(weather: Any) -> None:
     llm = ScriptedLLM(LLMFunctionCall(id="c1", name="get_weather_forecast", arguments={"city": "Oslo", "days": 1}))
     messages = [LLMMessage.user("Will it rain in Oslo?")]
-    names = await run(get_example("# Get tools from provider"), tool_provider=weather, llm=llm, messages=messages)
+    names = await run_example(
+        get_example("# Get tools from provider"), tool_provider=weather, llm=llm, messages=messages
+    )
     assert isinstance(llm, LLMProtocol)
     (_, options) = llm.seen[0]
     assert options is not None
@@ -236,5 +245,5 @@ async def test_the_examples_need_no_xaibo(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError):
         __import__("xaibo")
-    assert isinstance((await run(get_example("tool = Tool(")))["tool"], Tool)
-    await run(get_example(WEATHER))
+    assert isinstance((await run_example(get_example("tool = Tool(")))["tool"], Tool)
+    await run_example(get_example(WEATHER))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp_bridge._integrations.xaibo.schemas import build_schema, convert_arguments
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge.xaibo import Tool, ToolParameter
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 ALIASES = ["str", "int", "float", "bool", "list", "dict", "None"]
 KINDS = ["string", "integer", "number", "boolean", "object", "array", "null"]
@@ -35,7 +35,7 @@ SPARSE = st.fixed_dictionaries(
 PARAMETERS = st.dictionaries(TEXTS, SPARSE.map(ToolParameter.model_validate), max_size=4)
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS)
 def test_the_schema_is_valid_json_schema(parameters: dict[str, ToolParameter]) -> None:
     schema = build_schema(parameters)
@@ -45,7 +45,7 @@ def test_the_schema_is_valid_json_schema(parameters: dict[str, ToolParameter]) -
     assert list(schema["properties"]) == list(parameters)
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS)
 def test_no_enum_of_a_schema_is_empty(parameters: dict[str, ToolParameter]) -> None:
     for schema in build_schema(parameters)["properties"].values():
@@ -53,7 +53,7 @@ def test_no_enum_of_a_schema_is_empty(parameters: dict[str, ToolParameter]) -> N
             jsonschema.validate(member, schema)
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS)
 def test_a_tool_is_the_same_after_both_conversions(parameters: dict[str, ToolParameter]) -> None:
     tool = Tool(name="t", description="d", parameters=parameters)
@@ -62,7 +62,7 @@ def test_a_tool_is_the_same_after_both_conversions(parameters: dict[str, ToolPar
     assert build_schema(second_run.parameters) == build_schema(tool.parameters)
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=4))
 def test_arguments_have_the_same_names_after_conversion(
     parameters: dict[str, ToolParameter], given: dict[str, Any]
@@ -75,7 +75,7 @@ def test_arguments_have_the_same_names_after_conversion(
             assert result[name] in (parameters[name].enum or [])
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS)
 def test_members_of_an_enum_become_the_texts_of_the_provider(parameters: dict[str, ToolParameter]) -> None:
     for name, schema in build_schema(parameters)["properties"].items():
@@ -83,7 +83,7 @@ def test_members_of_an_enum_become_the_texts_of_the_provider(parameters: dict[st
             assert convert_arguments(parameters, {name: member})[name] in (parameters[name].enum or [])
 
 
-@examples(40)
+@use_examples(40)
 @given(PARAMETERS, st.dictionaries(TEXTS, DATA, max_size=3))
 def test_the_schema_is_validated_like_by_the_reference(
     parameters: dict[str, ToolParameter], given: dict[str, Any]

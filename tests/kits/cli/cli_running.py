@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kits.constants import ENVELOPE, TIMEOUT
-from tests.kits.forked_commands import forked_command
+from tests.kits.forked_commands import get_forked_command
 
 TOOLS = Path(__file__).with_name("cli_tools.py")
 COMMAND = [sys.executable, "-m", "mcp_bridge"]
@@ -41,7 +41,7 @@ RunHere = Callable[..., CommandResult]
 
 def run(*args: str | Path, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> CommandResult:
     """Run the command in a fork of a process with the imports already done."""
-    return _run([*forked_command(), "mcp_bridge"], args, cwd, stdin, env)
+    return _run([*get_forked_command(), "mcp_bridge"], args, cwd, stdin, env)
 
 
 def run_in_interpreter(

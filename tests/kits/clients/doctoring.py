@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kits.forked_commands import forked_command
+from tests.kits.forked_commands import get_forked_command
 
 INSTALL_TIMEOUT = 240.0
 ERAS = ["stateless 2026-07-28", "handshake 2025-11-25"]
@@ -114,7 +114,7 @@ class DoctorHome:
             name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CLAUDE", "CODEX"))
         }
         process = subprocess.run(
-            [*forked_command(), "mcp_bridge", *map(str, words)],
+            [*get_forked_command(), "mcp_bridge", *map(str, words)],
             cwd=self.project,
             env={**variables, "HOME": str(self.home), "USERPROFILE": str(self.home), **(env or {})},
             stdin=subprocess.DEVNULL,

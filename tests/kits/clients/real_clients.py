@@ -1,8 +1,8 @@
 """Real clients from npm: `mcp-bridge install` adds the bridge to each, and `uninstall` removes it.
 
-Run it by `make test-clients`. It is not a part of the tests, because it downloads 1.2 GB from npm once. Each trial has
-a separate home, and its client has no network. It prints a line for each client, and ends with 1 if a client does not
-report what it should.
+Run it with `make test-clients`. It is not a part of the tests, because it downloads 1.2 GB from npm once. Each trial
+has a separate home, and its client has no network. The program prints a line for each trial, and ends with 1 if the
+report of a client about its servers is not the expected one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable,
 
 HERE = Path(__file__).resolve().parent
 BRIDGE = Path(sys.executable).with_name("mcp-bridge")
-"""Seconds for one process."""
 DOWNLOAD = 1800.0
-"""Seconds for the packages of all clients: 1.2 GB, which a fast network brings in one minute."""
+"""Seconds for the packages of all clients. A fast network needs one minute for these 1.2 GB."""
 TRIES = 3
-"""How often a client is asked, and npm."""
+"""How often the report of a client and the installation with npm are tried."""
 TOOLS = '''
 from mcp_bridge import tool
 
@@ -60,13 +59,15 @@ PROGRAMS = {
     "codex": "@openai/codex/bin/codex.js",
     "mcp-inspector": "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
 }
-"""What is run, below node_modules. Of the packages for this machine only one is installed, or the first one will do."""
+"""The programs below node_modules. A pattern can match the packages of several platforms; the first one that runs here
+is used.
+"""
 QUIET = {"NO_COLOR": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "MCP_INSPECTOR_SECRET_STORE": "memory"}
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-class Failed(Exception):
-    """A client does not report what it should, or a bridge command fails. The message contains the output."""
+class TrialError(Exception):
+    """A client has an unexpected report, or a bridge command fails. The message contains the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class TrialHome:
     project: Path
     path: str
     alone: Sequence[str]
-    """The words before a client's command that take the network away."""
+    """The command that runs a client without network access."""
     behind_gateway: bool = False
     """Whether the client's bridge is a gateway in front of the bridge with the tools."""
 
@@ -107,14 +108,14 @@ class TrialHome:
                 timeout=TIMEOUT,
             )
         except subprocess.TimeoutExpired as late:
-            raise Failed(f"{words[0]} has not ended within {TIMEOUT:.0f} s") from late
+            raise TrialError(f"{words[0]} has not ended within {TIMEOUT:.0f} s") from late
         return process.returncode, ANSI.sub("", process.stdout)
 
     def bridge(self, *words: str | Path) -> str:
         """Return the output of a bridge command. Raises Failed if it fails."""
         code, output = self.run(BRIDGE, *words)
         if code:
-            raise Failed(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{output}")
+            raise TrialError(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{output}")
         return output
 
     def report(self, trial: Trial) -> str:
@@ -122,80 +123,86 @@ class TrialHome:
         return self.run(*(word.replace("{project}", str(self.project)) for word in trial.asks), alone=self.alone)[1]
 
     def written(self, path: str, text: str) -> None:
-        """A file in the home, byte by byte."""
+        """Write a file into the home."""
         file = self.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text.replace("{project}", str(self.project)).encode())
 
 
-def tried(trial: Trial, house: TrialHome) -> tuple[float, float]:
-    """Seconds until the client's report, and until the bridge's first answer. Raises Failed."""
+def run_trial(trial: Trial, house: TrialHome) -> tuple[float, float]:
+    """Install, check and uninstall the bridge.
+
+    Return the seconds until the client's report, and until the bridge's first response. Raises TrialError.
+    """
     for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
         house.written(path, text)
     # Write the file before the client runs, because some clients change it in each run.
     if trial.file:
-        put(trial, house)
-        taken(trial, house)
+        install_bridge(trial, house)
+        uninstall_bridge(trial, house)
         if (house.home / trial.file).read_bytes() != trial.before.encode():
-            raise Failed(f"{trial.file} is not as it was:\n{(house.home / trial.file).read_text()}")
-    put(trial, house)
-    took = seen(trial, house)
-    first = answered(trial, house)
-    taken(trial, house)
+            raise TrialError(f"{trial.file} is not as it was:\n{(house.home / trial.file).read_text()}")
+    install_bridge(trial, house)
+    took = wait_for_report(trial, house)
+    first = measure_first_response(trial, house)
+    uninstall_bridge(trial, house)
     if not re.search(trial.gone, report := house.report(trial)) or re.search(trial.sees, report):
-        raise Failed(f"after the uninstall {trial.client} reports:\n{report}")
+        raise TrialError(f"after the uninstall {trial.client} reports:\n{report}")
     return took, first
 
 
-def seen(trial: Trial, house: TrialHome) -> float:
-    """Return the seconds until the client reports the bridge. Raises Failed if it does not."""
+def wait_for_report(trial: Trial, house: TrialHome) -> float:
+    """Return the seconds until the client reports the bridge. Raises TrialError if it does not."""
     for tries in range(TRIES):
         if tries and trial.patient is not None:
-            lengthened(*trial.patient, house)
+            lengthen_timeout(*trial.patient, house)
         began = time.monotonic()
         report = house.report(trial)
         took = time.monotonic() - began
         if re.search(trial.sees, report):
             return took
-    raise Failed(f"after the install {trial.client} reports:\n{report}")
+    raise TrialError(f"after the install {trial.client} reports:\n{report}")
 
 
-def lengthened(path: str, beginning: str, house: TrialHome) -> None:
-    """Make the client wait longer for the bridge, as a user with a busy machine would."""
+def lengthen_timeout(path: str, beginning: str, house: TrialHome) -> None:
+    """Set a longer timeout in the client's settings, as a user with a busy machine would."""
     text = (house.home / path).read_text(encoding="utf-8")
     if beginning not in text:
         house.written(path, re.sub(r'("shelf":\s*\{)', rf"\1{beginning}", text))
 
 
-def put(trial: Trial, house: TrialHome) -> None:
-    """Install the bridge. Raises Failed."""
+def install_bridge(trial: Trial, house: TrialHome) -> None:
+    """Install the bridge. Raises TrialError."""
     client, *options = trial.into
     house.bridge("install", client, house.write_tools(), "--name", "shelf", *options)
 
 
-def taken(trial: Trial, house: TrialHome) -> None:
-    """Uninstall the bridge. Raises Failed."""
+def uninstall_bridge(trial: Trial, house: TrialHome) -> None:
+    """Uninstall the bridge. Raises TrialError."""
     client, *options = trial.into
     house.bridge("uninstall", client, "shelf", *options)
 
 
-def answered(trial: Trial, house: TrialHome) -> float:
-    """Seconds until the bridge's first answer, as `doctor` measures it. Raises Failed when doctor finds anything."""
+def measure_first_response(trial: Trial, house: TrialHome) -> float:
+    """Return the seconds until the bridge's first response, as `doctor` measures them.
+
+    Raises TrialError if doctor reports a problem.
+    """
     client, *options = trial.into
     code, output = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
-        raise Failed(f"doctor reports:\n{output}")
+        raise TrialError(f"doctor reports:\n{output}")
     # On a busy machine, lines about waiting precede the JSON.
     printed = output[output.index("{") :]
     first: float = json.loads(printed)["servers"][0]["first_answer"]
     return first
 
 
-def programs(folder: Path, node: Path, modules: Path) -> str:
-    """A PATH with the clients on it: their scripts run by this Node."""
+def write_programs(folder: Path, node: Path, modules: Path) -> str:
+    """Write a script for each client, which runs it with this Node, and return a PATH with these scripts."""
     folder.mkdir()
     for name, pattern in PROGRAMS.items():
-        program = next((path for path in sorted(modules.glob(pattern)) if runs(path)), None)
+        program = next((path for path in sorted(modules.glob(pattern)) if can_run(path)), None)
         if program is None:
             continue
         run = f'"{node}" "{program}"' if program.suffix == ".js" else f'"{program}"'
@@ -204,8 +211,8 @@ def programs(folder: Path, node: Path, modules: Path) -> str:
     return os.pathsep.join([str(folder), str(node.parent), "/usr/bin", "/bin"])
 
 
-def runs(program: Path) -> bool:
-    """Whether a program can run here: of binaries there are several, for several kinds of machines."""
+def can_run(program: Path) -> bool:
+    """Whether a program can run here. A client may have binaries for several platforms."""
     if program.suffix == ".js":
         return True
     try:
@@ -215,8 +222,11 @@ def runs(program: Path) -> bool:
     return process.returncode == 0
 
 
-def installed(node: Path) -> Path:
-    """The node_modules folder of the clients. Raises ToolchainUnavailable; npm goes on where it was interrupted."""
+def install_clients(node: Path) -> Path:
+    """Return the node_modules folder of the clients. Raises ToolchainUnavailable.
+
+    A second attempt continues where npm was interrupted.
+    """
     for _ in range(TRIES - 1):
         try:
             return install(node, HERE, DOWNLOAD)
@@ -225,7 +235,7 @@ def installed(node: Path) -> Path:
     return install(node, HERE, DOWNLOAD)
 
 
-def without_network() -> Sequence[str]:
+def find_network_isolation() -> Sequence[str]:
     """Return the prefix of a command without network access. If that is impossible, print it and return nothing."""
     words = ("unshare", "--map-root-user", "--net")
     if shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
@@ -234,30 +244,33 @@ def without_network() -> Sequence[str]:
     return ()
 
 
-def row(*cells: Any) -> None:
-    """A line of the table."""
+def print_row(*cells: Any) -> None:
+    """Print a line of the table."""
     print("  ".join(f"{cell!s:<{width}}" for cell, width in zip(cells, (11, 9, 32, 6, 9, 9), strict=True)), flush=True)
 
 
 def main(only: Sequence[str]) -> int:
-    """Every trial, or those of `only` these clients; 1 when one fails. With `--gateway`, through a gateway."""
+    """Run all trials, or those of `only` these clients. Return 1 if one fails.
+
+    With `--gateway`, the clients reach the tools through a gateway.
+    """
     behind_gateway, only = "--gateway" in only, [name for name in only if name != "--gateway"]
     if unknown := [name for name in only if name not in PACKAGES]:
         print(f"no such client: {', '.join(unknown)}. There are: {', '.join(PACKAGES)}", flush=True)
         return 2
     try:
         node = find_node()
-        modules = installed(node)
+        modules = install_clients(node)
     except ToolchainUnavailable as missing:
         print(f"THE REAL CLIENTS WERE NOT TESTED: {missing}", flush=True)
         return 1 if os.environ.get("CI") else 0
     except RuntimeError as error:
         print(f"THE REAL CLIENTS WERE NOT TESTED: {error}", flush=True)
         return 1
-    alone, failures = without_network(), []
-    row("client", "version", "installed by", "result", "report s", "bridge s")
+    alone, failures = find_network_isolation(), []
+    print_row("client", "version", "installed by", "result", "report s", "bridge s")
     with tempfile.TemporaryDirectory(prefix="real clients ") as folder:
-        path = programs(Path(folder, "bin"), node, modules)
+        path = write_programs(Path(folder, "bin"), node, modules)
         for number, trial in enumerate(trial for trial in TRIALS if not only or trial.client in only):
             house = TrialHome(
                 home=Path(folder, f"home {number}"),
@@ -271,16 +284,16 @@ def main(only: Sequence[str]) -> int:
             way = " ".join(trial.into[1:]) or "an edit"
             if not Path(folder, "bin", trial.asks[0]).exists():
                 failures += [f"{trial.client}: not for this machine"] if os.environ.get("CI") else []
-                row(trial.client, "", way, "NOT TESTED: npm has none for this machine", "", "")
+                print_row(trial.client, "", way, "NOT TESTED: npm has none for this machine", "", "")
                 continue
             version = json.loads((modules / PACKAGES[trial.client] / "package.json").read_text())["version"]
             try:
-                took, first = tried(trial, house)
-            except Failed as failed:
+                took, first = run_trial(trial, house)
+            except TrialError as failed:
                 failures.append(f"{trial.client} ({way}): {failed}")
-                row(trial.client, version, way, "FAIL", "", "")
+                print_row(trial.client, version, way, "FAIL", "", "")
             else:
-                row(trial.client, version, way, "ok", f"{took:.2f}", f"{first:.2f}")
+                print_row(trial.client, version, way, "ok", f"{took:.2f}", f"{first:.2f}")
     for failure in failures:
         print(f"\n{failure}", flush=True)
     return 1 if failures else 0

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One way to have the bridge in one client.
+    """One way to install the bridge in one client.
 
-    `into` are the words after `install`. `asks` makes the client report on its servers. The report contains `sees` with
-    the bridge, and `gone` without it. `file` contains `before` before the installation, and again after an uninstall.
-    `patient` is a file, and the beginning of an entry there that makes a client wait longer.
+    `into` are the arguments of `install`. `asks` is the client's command for a report on its servers. The report
+    matches `sees` with the bridge, and `gone` without it. `file` contains `before` before the installation, and again
+    after the removal. `beside` has further files of the client. `patient` is a file of the client, and the beginning of
+    an entry in it with a longer timeout.
     """
 
     client: str

@@ -1,4 +1,4 @@
-"""The shared parts of the tests of commands: settings with commands, their bridges, and a client."""
+"""For tests of the source `command`: settings with commands, and a bridge with a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A round-robin front on loopback: each HTTP request goes to the next of the servers behind it, strictly in turn."""
+"""A round-robin proxy on loopback: it forwards each HTTP request to the next of its servers, strictly in turn.
+
+It proves that stateless servers share nothing: the rounds of one conversation reach different processes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,9 @@ from tests.kits.constants import TIMEOUT
 
 LENGTH = re.compile(rb"^content-length:\s*(\d+)", re.IGNORECASE | re.MULTILINE)
 CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE)
-"""Seconds that a front has to come up, and to go."""
 
 
-class Front:
+class RoundRobinProxy:
     """One URL for several servers. `answered` counts the started responses of each server."""
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -26,7 +28,7 @@ class Front:
         self._over = asyncio.Event()
         self._up = threading.Event()
         self.port = 0
-        self.answered = [0 for _ in urls]
+        self.response_counts = [0 for _ in urls]
 
     @property
     def url(self) -> str:
@@ -34,8 +36,8 @@ class Front:
         return f"http://127.0.0.1:{self.port}{self._behind[0].path}"
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Front]:
-        """Listen in a separate thread. Raises RuntimeError if the front does not start to listen."""
+    def run_in_thread(self) -> Iterator[RoundRobinProxy]:
+        """Listen in a separate thread during the block. Raises RuntimeError if the proxy does not start to listen."""
         thread = threading.Thread(target=asyncio.run, args=(self._listen(),), name="front")
         thread.start()
         try:
@@ -58,21 +60,21 @@ class Front:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one request to the next server in turn, and its response byte by byte."""
-        # Both peers may leave.
+        # The client and the server may close their connections.
         with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
-            request = await _whole(reader)
+            request = await _read_request(reader)
             turn, self._turn = self._turn, (self._turn + 1) % len(self._behind)
             server = self._behind[turn]
             answer, requests = await asyncio.open_connection(server.hostname, server.port)
             with contextlib.closing(requests):
                 requests.write(request)
                 first = await answer.read(65536)
-                self.answered[turn] += bool(first)
+                self.response_counts[turn] += bool(first)
                 writer.write(first)
-                await _until_either_ends(answer, writer, reader)
+                await _forward_response(answer, writer, reader)
 
 
-async def _whole(reader: asyncio.StreamReader) -> bytes:
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
     """Return one request with `Connection: close`, so that the next request goes to another server."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = LENGTH.search(head)
@@ -81,7 +83,7 @@ async def _whole(reader: asyncio.StreamReader) -> bytes:
     return line + b"\r\nConnection: close\r\n" + CONNECTION.sub(b"", headers) + body
 
 
-async def _until_either_ends(
+async def _forward_response(
     answer: asyncio.StreamReader, writer: asyncio.StreamWriter, reader: asyncio.StreamReader
 ) -> None:
     """Forward the response until the server has sent all of it, or the client has left. The server must notice that."""

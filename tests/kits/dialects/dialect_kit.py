@@ -10,7 +10,7 @@ from mcp_bridge import ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 
-ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
+FULL_DIALECT = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 ADDRESS: dict[str, Any] = {
     "type": "object",
     "properties": {"street": {"type": "string"}, "number": {"type": "integer"}},
@@ -68,13 +68,13 @@ VALUES: dict[str, Any] = {
 }
 
 
-def registry_with(schema: dict[str, Any], handler: Callable[[Any], Any] = json.dumps, name: str = "t") -> ToolRegistry:
+def build_registry(schema: dict[str, Any], handler: Callable[[Any], Any] = json.dumps, name: str = "t") -> ToolRegistry:
     """Return a registry of one tool with this input schema. By default it returns its arguments as JSON."""
     registry = ToolRegistry()
     registry.register(ToolEntry(name, "Does it.", handler, schema))
     return registry
 
 
-def bridge_with(schema: dict[str, Any], dialect: SchemaDialect = ALL, **fields: Any) -> Bridge:
+def build_bridge(schema: dict[str, Any], dialect: SchemaDialect = FULL_DIALECT, **fields: Any) -> Bridge:
     """Return a bridge with one tool in a dialect."""
-    return Bridge(registry_with(schema, **fields), dialect=dialect)
+    return Bridge(build_registry(schema, **fields), dialect=dialect)

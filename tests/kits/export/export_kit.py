@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_bridge import Image, Text, ToolEntry, ToolError, ToolRegistry, tool
 
-ALL = ("openai", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
+ALL_FORMATS = ("openai", "openai-responses", "anthropic", "gemini", "bedrock", "ollama")
 WITH_IDS = ("openai", "openai-responses", "anthropic", "bedrock")
 PNG = b"\x89PNG\r\n\x1a\n0123"
 
@@ -32,18 +32,18 @@ TREE = {
         }
     },
 }
-"""Everything that an export has to keep."""
+"""A schema with everything that an export must preserve: references, recursion, defaults and descriptions."""
 
 
 @tool
 def weather(city: str, unit: str = "c", days: int | None = None) -> dict[str, Any]:
-    """The weather somewhere."""
+    """Return the weather in a city."""
     return {"city": city, "unit": unit, "days": days}
 
 
 @tool
 def nowhere(city: str) -> str:
-    """Always fails."""
+    """Fail."""
     raise ToolError(f"no such city: {city}\n  try again", code="unknown_city")
 
 
@@ -61,7 +61,7 @@ def painting() -> Any:
 
 @tool
 def silent() -> None:
-    """Answers nothing."""
+    """Return nothing."""
 
 
 @tool

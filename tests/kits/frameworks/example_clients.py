@@ -1,4 +1,4 @@
-"""The view of a client on an example: through the bridge, and through the client of its package."""
+"""Observes a server as a client: what it lists and returns, through the bridge or through the client of its package."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, 
 from tests.kits.constants import TIMEOUT
 
 ROOT = "file:///work"
-VARYING = re.compile(
+VARYING_TEXT = re.compile(
     r"connection/|0x[0-9a-f]+|server(_[0-9a-f]{8})?\b|\d{4}-\d\d-\d\d[T ][\d:.+Z]+|\d{2}:\d{2}:\d{2}[\d.]*"
     r"|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\d+\.\d{4,}|\d{9,}"
 )
-"""What differs with every run: addresses, times, ids."""
-OURS_OR_THEIRS = ("_meta", "ttlMs", "cacheScope", "resultType", "description")
+"""Parts of texts that differ with every run: addresses, times, ids."""
+FIELDS_OF_ONE_SIDE = ("_meta", "ttlMs", "cacheScope", "resultType", "description")
 FORMATS = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T10:00:00Z",
@@ -79,7 +79,10 @@ class FastMcpView:
 
 
 async def observe(client: Any) -> dict[str, Any]:
-    """List everything, and call, read and get each once. All errors are alike."""
+    """List everything, call each tool, and read each resource and prompt. Return the observations by name.
+
+    All errors count as equal.
+    """
     random.seed(0)
     values: dict[str, Any] = {}
     for tool in sorted((await client.list_tools()).tools, key=lambda tool: tool.name):
@@ -108,8 +111,8 @@ async def describe(call: Any) -> str:
     except Exception:
         return "an error"
     result = model.model_dump(mode="json", by_alias=True, exclude_none=True)
-    fields = {key: value for key, value in result.items() if key not in OURS_OR_THEIRS}
-    return "an error" if result.get("isError") else VARYING.sub("", str(fields))
+    fields = {key: value for key, value in result.items() if key not in FIELDS_OF_ONE_SIDE}
+    return "an error" if result.get("isError") else VARYING_TEXT.sub("", str(fields))
 
 
 def make_arguments(schema: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The examples of a clone: files and code blocks with a server at module level."""
+"""Finds the examples in a clone of FastMCP or the MCP SDK: files and code blocks with a server at module level."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 SERVER = re.compile(r"^(\w+)(: \w+)? = (FastMCP|MCPServer)\b", re.MULTILINE)
 BLOCK = re.compile(r"^(?P<indent>[ \t]*)```python[^\n]*\n(?P<body>.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-OLD = re.compile(r"docs/(v2|v3|python-sdk)/|/i18n/|changelog|updates|/clients?[/_.]|/auth/|oauth")
-OUTSIDE = re.compile(
+EXCLUDED_PATHS = re.compile(r"docs/(v2|v3|python-sdk)/|/i18n/|changelog|updates|/clients?[/_.]|/auth/|oauth")
+NEEDS_OTHERS = re.compile(
     r"httpx|requests\.|openapi|from_fastapi|create_proxy|ProxyProvider|aiohttp|pyautogui|subprocess|smtplib|docket"
     r"|task=True|fastmcp_tasks"
 )
@@ -28,10 +28,10 @@ class Example:
 
 
 def find_examples(clone: Path) -> Iterator[Example]:
-    """Yield the examples of the current version."""
+    """Yield the examples of a clone, without those of older versions, translations, clients and authorization."""
     for path in sorted(clone.rglob("*.*")):
         place = str(path.relative_to(clone))
-        if not path.is_file() or OLD.search(f"/{place}"):
+        if not path.is_file() or EXCLUDED_PATHS.search(f"/{place}"):
             continue
         yield from select_servers(_list_texts(path, place))
 
@@ -45,15 +45,15 @@ def list_readme_examples(package: str) -> list[Example]:
 
 
 def select_servers(texts: Iterable[tuple[str, str]]) -> Iterator[Example]:
-    """Yield the texts with a server."""
+    """Yield an example for each text with a server."""
     for where, text in texts:
         if SERVER.search(text) and "import" in text:
             yield Example(where, text)
 
 
 def needs_more(example: Example) -> bool:
-    """Whether it needs anything outside of this process."""
-    return OUTSIDE.search(example.text) is not None
+    """Whether an example needs a network, another program or another package."""
+    return NEEDS_OTHERS.search(example.text) is not None
 
 
 def _list_texts(path: Path, place: str) -> list[tuple[str, str]]:

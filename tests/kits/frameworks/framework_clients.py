@@ -1,4 +1,4 @@
-"""Objects of frameworks behind a bridge, and the official client."""
+"""Connects the official client to a bridge with objects of frameworks, such as tools and toolboxes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mcp_bridge._integrations.frameworks.toolboxes import open_toolboxes
 from mcp_bridge.testing import connect
 
 
-class Objects(Source):
-    """A source of objects."""
+class ObjectSource(Source):
+    """A source with these objects, which it converts as the Python source does."""
 
     name = "objects"
 
@@ -27,7 +27,7 @@ class Objects(Source):
     async def run(self, publish: Publish) -> None:
         discovered = DiscoveredTools()
         for place, value in enumerate(self._things):
-            assert discovered.add(f"thing {place}", value), f"nobody knows {value!r}"
+            assert discovered.add(f"thing {place}", value), f"not a known tool or toolbox: {value!r}"
         async with open_toolboxes(discovered.toolboxes) as toolbox:
             while True:
                 tools, _ = remove_duplicates([*discovered.tools, *toolbox.tools])
@@ -37,12 +37,12 @@ class Objects(Source):
 
 def build_bridge(*things: Any) -> Bridge:
     """Build a bridge with these objects."""
-    return Bridge(sources=[AttachedSource(source=Objects(*things))])
+    return Bridge(sources=[AttachedSource(source=ObjectSource(*things))])
 
 
 @asynccontextmanager
 async def connect_to_objects(*things: Any, action: str | None = None, **options: Any) -> AsyncIterator[Client]:
-    """Yield a client of a bridge with these objects. Its user takes this action; without one it cannot be asked."""
+    """Yield a client of a bridge with these objects. Its user answers forms with this action; None: it has no user."""
 
     async def answer_form(*_: Any) -> ElicitResult:
         return ElicitResult(action=action, content={} if action == "accept" else None)

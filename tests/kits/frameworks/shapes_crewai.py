@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.kits.frameworks.shapes_classes import with_module
+from tests.kits.frameworks.shapes_classes import make_class
 
 
 class ToolFailure(BaseModel):
@@ -19,13 +19,13 @@ class ToolFailure(BaseModel):
 
 
 ToolFailure.__module__ = "crewai.tools.tool_failure"
-ToolUsageLimitExceededError: Any = with_module(
+ToolUsageLimitExceededError: Any = make_class(
     "crewai.tools.structured_tool", name="ToolUsageLimitExceededError", bases=(Exception,)
 )
 
 
 class BaseTool(BaseModel):
-    """Runs `_run` with validated keywords, as often as it may."""
+    """Runs `_run` with validated keywords, up to `max_usage_count` times."""
 
     name: str
     description: str
@@ -56,7 +56,7 @@ BaseTool.__module__ = "crewai.tools.base_tool"
 
 
 class CrewStructuredTool(BaseModel):
-    """The same for a function, called with one dict."""
+    """Runs a function with the arguments in one dict, up to `max_usage_count` times."""
 
     name: str = ""
     description: str = ""

@@ -1,4 +1,4 @@
-"""Tools behind a bridge, and the official client."""
+"""Connects the official client to a bridge with converted tools of frameworks."""
 
 from __future__ import annotations
 

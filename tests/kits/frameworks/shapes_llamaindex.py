@@ -7,33 +7,33 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tests.kits.frameworks.shapes_classes import with_module
+from tests.kits.frameworks.shapes_classes import make_class
 
 TYPES = "llama_index.core.tools.types"
 
 
-def _said(self: Any) -> str:
+def _get_text(self: Any) -> str:
     return "\n".join(block.text for block in self.blocks if hasattr(block, "text"))
 
 
-Output: Any = with_module(TYPES, name="ToolOutput", content=property(_said))
-BaseTool: Any = with_module(TYPES, name="BaseTool")
+Output: Any = make_class(TYPES, name="ToolOutput", content=property(_get_text))
+BaseTool: Any = make_class(TYPES, name="BaseTool")
 
 
-def output(*blocks: Any, raw: Any = None, is_error: bool = False) -> Any:
-    """The value of a call of a tool."""
+def make_output(*blocks: Any, raw: Any = None, is_error: bool = False) -> Any:
+    """Return the result of a tool, as LlamaIndex has it."""
     value = Output()
     value.blocks, value.raw_output, value.is_error = list(blocks), raw, is_error
     return value
 
 
-def text(words: str) -> Any:
-    """A block of text."""
+def make_text_block(words: str) -> Any:
+    """Return a block of text."""
     return SimpleNamespace(block_type="text", text=words)
 
 
-def image(data: bytes | None = None, *, url: str | None = None) -> Any:
-    """A block with an image in base64, like in LlamaIndex."""
+def make_image_block(data: bytes | None = None, *, url: str | None = None) -> Any:
+    """Return a block with an image in Base64, as LlamaIndex has it."""
     return SimpleNamespace(block_type="image", image=data, path=None, url=url, image_mimetype="image/png")
 
 
@@ -61,11 +61,11 @@ class FunctionTool(BaseTool):  # type: ignore[misc]
 
 
 def _read(answer: Any) -> Any:
-    return answer if isinstance(answer, Output) else output(text(str(answer)), raw=answer)
+    return answer if isinstance(answer, Output) else make_output(make_text_block(str(answer)), raw=answer)
 
 
 class BaseToolSpec:
-    """A set of tools for some methods."""
+    """A toolset made of some methods of its subclass."""
 
     spec_functions: Sequence[str] = ()
 

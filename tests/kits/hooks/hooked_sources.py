@@ -1,4 +1,4 @@
-"""Every kind of source in one folder, and hooks of Amplifier modules over them."""
+"""Settings with every type of source, and with an Amplifier module whose hooks apply to the tools of all of them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def masked(value):
 async def before(event, data):
     word = data["tool_input"].get("word", "")
     if word == "forbidden":
-        return HookResult(action="deny", reason="a word nobody says")
+        return HookResult(action="deny", reason="a forbidden word")
     if word == "alias":
         return HookResult(action="modify", data={**data, "tool_input": {**data["tool_input"], "word": "real"}})
     if word == "spoilt":
@@ -79,8 +79,8 @@ async def mount(coordinator, config):
     coordinator.hooks.register("tool:pre", before)
     coordinator.hooks.register("tool:post", after)
 """
-OF_ALL = ["of_chain", "of_file", "of_module", "of_registry", "of_worker"]
-"""A tool of every kind of source, which answers with the `word` that it got."""
+TOOL_NAMES = ["of_chain", "of_file", "of_module", "of_registry", "of_worker"]
+"""The tools, one of each type of source. Each returns its argument `word`."""
 
 
 def write_settings(folder: Path, **more: Any) -> Path:

@@ -1,4 +1,4 @@
-"""The kit of tests of hooks: a registry with recording hooks, scripted users, and clients of both eras."""
+"""For tests of hooks: a registry with hooks that record events, scripted users, and clients of both eras."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class HookedServer:
 
         @tool(registry=self.registry)
         def add(n: int, to: int = 1) -> dict[str, int]:
-            """Adds."""
+            """Add two numbers."""
             self.calls.append({"n": n, "to": to})
             return {"sum": n + to}
 
         @tool(registry=self.registry)
         def say(text: str) -> str:
-            """Says."""
+            """Return the text."""
             self.calls.append(text)
             return f"said {text}"
 
@@ -82,7 +82,10 @@ def modify(**data: Any) -> Callable[[Json], HookResult]:
 
 
 class ScriptedUser:
-    """The user of an official client, with these choices in turn, then the last one again. Some choices are actions."""
+    """The user of an official client, who makes these choices in turn, and then the last one again.
+
+    A choice is `decline`, `cancel`, the value of the form's only field, its whole content, or an async function.
+    """
 
     def __init__(self, *choices: Any) -> None:
         self._choices = choices
@@ -112,12 +115,12 @@ async def open_client(server: HookedServer, mode: str, user: Any = None, **optio
         yield client
 
 
-def texts(result: Any) -> list[str]:
+def get_texts(result: Any) -> list[str]:
     """Return the texts of a result."""
     return [block.text for block in result.content]
 
 
-def code_of(result: Any) -> str | None:
+def get_code(result: Any) -> str | None:
     """Return the code of a failed result, or None."""
     code: str | None = (result.meta or {}).get("mcp-bridge/code") if result.is_error else None
     return code

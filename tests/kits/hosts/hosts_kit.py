@@ -1,4 +1,4 @@
-"""The shared parts of the tests of hosts: modules as packages as in the contracts, written against amplifier_core."""
+"""For tests of hosts: packages with modules as the contracts show them, written against amplifier_core."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Greet:
         return {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
     async def execute(self, input):
-        if input["who"] == "nobody":
-            return ToolResult(success=False, output={"code": 3}, error={"message": "nobody is here"})
+        if input["who"] == "unknown-user":
+            return ToolResult(success=False, output={"code": 3}, error={"message": "unknown user"})
         return ToolResult(success=True, output=f"{self.greeting}, {input['who']}!")
 
 
@@ -98,7 +98,7 @@ async def mount(coordinator: ModuleCoordinator, config=None):
 """
 
 
-def package(folder: Path, module_id: str, text: str) -> Path:
+def write_package(folder: Path, module_id: str, text: str) -> Path:
     """Write a module as a package in a folder, as in Amplifier's repositories."""
     root = folder / f"amplifier-module-{module_id}"
     name = f"amplifier_module_{module_id.replace('-', '_')}"
@@ -112,8 +112,8 @@ def package(folder: Path, module_id: str, text: str) -> Path:
     return root
 
 
-class Hosted:
-    """A session of modules on a host for the block; modules may append to `ended`."""
+class HostedSession:
+    """A session of modules on a host, for the block. The modules append to the list `ended` in their configuration."""
 
     def __init__(self, folder: Path, host: Host, plan: Mapping[str, Any]) -> None:
         self.plan: MountPlan
@@ -131,10 +131,10 @@ class Hosted:
         return self.session.coordinator
 
     async def __aenter__(self) -> ModuleSession:
-        """Begin it."""
+        """Begin the session."""
         await self.session.begin(self.plan)
         return self.session
 
     async def __aexit__(self, *_: object) -> None:
-        """End it."""
+        """End the session."""
         await self.session.end()

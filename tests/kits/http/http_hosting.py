@@ -1,4 +1,4 @@
-"""A bridge on a real socket, and the official client connected to it in every way it can be."""
+"""A bridge on a real socket, and the official client connected to it over each HTTP transport in each era."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ NOTHING: dict[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True)
 class HttpWay:
-    """A transport and an era: one of the four ways in."""
+    """A transport (`http` is Streamable HTTP) and an era of the official client."""
 
     transport: str
     mode: str
 
-    def to(self, base: str, *, token: str | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
-        """The official client, not connected yet. `options` are the client's own."""
+    def connect(self, base: str, *, token: str | None = None, **options: Any) -> AbstractAsyncContextManager[Client]:
+        """Connect the official client. `options` are the client's own."""
         headers = {"Authorization": f"Bearer {token}"} if token is not None else None
         if self.transport == "sse":
             return Client(sse_client(f"{base}/sse", headers=headers), mode=self.mode, **options)
@@ -54,16 +54,16 @@ class HttpWay:
 
 
 HTTP_WAYS = [HttpWay(transport, mode) for transport in ("http", "sse") for mode in ("legacy", STATELESS)]
-EVERY_HTTP_WAY = pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
+IN_EVERY_HTTP_WAY = pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
 
 
-def entry(name: str, handler: Any = None, **options: Any) -> ToolEntry:
+def make_entry(name: str, handler: Any = None, **options: Any) -> ToolEntry:
     """Return a tool without arguments."""
     return ToolEntry(name, "A tool.", handler or (lambda data: name), NOTHING, **options)
 
 
-def registry_of(*entries: ToolEntry) -> ToolRegistry:
-    """A registry with these tools."""
+def build_registry(*entries: ToolEntry) -> ToolRegistry:
+    """Return a registry with these tools."""
     registry = ToolRegistry()
     registry.publish("test", entries)
     return registry
@@ -102,8 +102,8 @@ def serve_http_in_thread(tools: ToolRegistry, *, access: Access | None = None, b
 
 
 @contextlib.asynccontextmanager
-async def uvicorn_with(app: Any) -> AsyncIterator[str]:
-    """The base URL of any ASGI app under uvicorn on a free port."""
+async def serve_with_uvicorn(app: Any) -> AsyncIterator[str]:
+    """Serve any ASGI app with uvicorn on a free port, and yield its base URL."""
     bound = listen("127.0.0.1", 0, has_token=False)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
@@ -116,8 +116,8 @@ async def uvicorn_with(app: Any) -> AsyncIterator[str]:
             server.should_exit = True
 
 
-def stateless_request(method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
-    """Keyword arguments of a POST in the stateless era."""
+def make_stateless_request(method: str, params: dict[str, Any] | None = None, **headers: str) -> dict[str, Any]:
+    """Return the keyword arguments of httpx2 for a POST in the stateless era."""
     params = params or {}
     name_header = {"Mcp-Name": params["name"]} if "name" in params else {}
     return {
@@ -126,8 +126,8 @@ def stateless_request(method: str, params: dict[str, Any] | None = None, **heade
     }
 
 
-def initialize(version: str = "2025-06-18") -> dict[str, Any]:
-    """The handshake's first message."""
+def make_initialize(version: str = "2025-06-18") -> dict[str, Any]:
+    """Return the first message of a handshake."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
 
@@ -146,9 +146,3 @@ class Gate:
             self.cancelled.set()
             raise
         return "released"
-
-
-async def wait_for_event(event: anyio.Event) -> None:
-    """Wait for an event that must happen, with a timeout."""
-    with anyio.fail_after(TIMEOUT):
-        await event.wait()

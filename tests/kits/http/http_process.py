@@ -46,18 +46,18 @@ def block() -> None:
 
 @tool
 def there() -> str:
-    """Be there."""
+    """Return at once."""
     return "there"
 '''
 SETTINGS = """
 limits: {drain: 1h}
 sources: [{type: python, path: tools.py}]
 """
-"""What waits for the drain to be over fails: no test waits for an hour."""
+"""Settings with a drain time of an hour, so a test fails if something waits for its end."""
 
 
-def command(*arguments: str) -> list[str]:
-    """The command line."""
+def get_command(*arguments: str) -> list[str]:
+    """Return the command line of a server."""
     return [sys.executable, "-m", "mcp_bridge", "serve", *arguments]
 
 
@@ -65,7 +65,7 @@ def fail_to_start(folder: Path, *arguments: str, **env: str) -> tuple[int, str]:
     """Return the exit code and stderr of a start. It must fail."""
     (folder / "tools.py").write_text(TOOLS)
     ended = subprocess.run(
-        command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=TIMEOUT
+        get_command(*arguments), cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert ended.stdout == ""
     return ended.returncode, ended.stderr
@@ -117,13 +117,13 @@ class HttpServer:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_http_server(
     folder: Path, argv: Sequence[str] = (), env: Mapping[str, str] | None = None, *, settings: str = ""
 ) -> AsyncIterator[HttpServer]:
     """Yield a process that has printed its address."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "bridge.yaml").write_text(SETTINGS + settings)
-    argv = argv or command("bridge.yaml", "--http", "127.0.0.1:0")
+    argv = argv or get_command("bridge.yaml", "--http", "127.0.0.1:0")
     env = {**os.environ, **(env or {})}
     async with (
         await anyio.open_process(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL) as process,

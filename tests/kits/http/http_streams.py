@@ -1,4 +1,4 @@
-"""The shared parts of the tests of HTTP streams: a tool with controlled steps, a manual clock, an observed store."""
+"""For tests of HTTP streams: a tool with steps under control of the test, a manual clock, and an observable store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools with all features of the context."""
+"""Tools that use every feature of the context. Tests compare them in the process of the bridge and in a worker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pair(TypedDict):
     right: bool
 
 
-def kinds() -> dict[str, Any]:
+def list_types() -> dict[str, Any]:
     """Return the types for forms."""
     return {
         "nothing": None,
@@ -81,8 +81,8 @@ class Point2:
 
 @tool
 async def asks(kind: str, ctx: CallContext) -> list[str]:
-    """Ask for it."""
-    answer = await ctx.ask("Please.", kinds()[kind], key="it")
+    """Ask a form of this type."""
+    answer = await ctx.ask("Please.", list_types()[kind], key="it")
     return [answer.action, repr(dict(answer.content)), repr(answer.data), str(bool(answer))]
 
 
@@ -141,7 +141,7 @@ async def lists_roots(ctx: CallContext) -> list[str]:
 
 @tool
 def needs(ctx: CallContext) -> Any:
-    """End, and be called again."""
+    """Return questions, and be called again with the answers."""
     if "name" not in ctx.answers:
         return NeedsInput({"name": Form("Who?", Point2), "page": Link("Go", "https://example.com/")}, {"step": [1]})
     name = ctx.answers["name"]
@@ -194,7 +194,7 @@ async def lists_tools(ctx: CallContext) -> list[Any]:
 
 @tool
 async def invokes(ctx: CallContext, name: str, arguments: dict[str, Any] | None = None) -> list[Any]:
-    """Call another one."""
+    """Call another tool."""
     try:
         result = await ctx.invoke(name, arguments)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Tools, resources and prompts with every kind of result."""
+"""Tools, resources and prompts with every kind of result. Tests compare them in the bridge and in a worker."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def acount() -> AsyncIterator[Any]:
         yield number
 
 
-def table() -> dict[str, Any]:
+def list_results() -> dict[str, Any]:
     """Return a function for every kind of result. It returns or raises the result."""
     return {
         "text": lambda: "ünï \x00 \x1b[31m text",
@@ -181,13 +181,13 @@ def _raise(error: BaseException) -> None:
 @tool
 def answers(kind: str) -> Any:
     """Return or raise a result in a thread."""
-    return table()[kind]()
+    return list_results()[kind]()
 
 
 @tool
 async def answers_async(kind: str) -> Any:
     """Return or raise a result in the event loop."""
-    return table()[kind]()
+    return list_results()[kind]()
 
 
 @tool

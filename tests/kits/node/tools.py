@@ -16,18 +16,18 @@ def add(a: int, b: int) -> int:
 
 @tool
 def greet(name: str, excited: bool = False) -> str:
-    """Greet somebody by name.
+    """Return a greeting.
 
     Args:
-        name: Whom to greet.
-        excited: Whether the greeting ends in an exclamation mark.
+        name: The name of a user.
+        excited: Whether the greeting ends with an exclamation mark.
     """
     return f"Hello, {name}{'!' if excited else '.'}"
 
 
 @tool
 async def countdown(steps: int, ctx: CallContext) -> str:
-    """Count some steps, telling the progress of each.
+    """Count some steps, and report the progress of each.
 
     Args:
         steps: How many steps to count.

@@ -57,7 +57,7 @@ def json_reply(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 class ApiServer:
-    """A server until the block ends. `reply` is the response, or a function of the request."""
+    """A running server. `reply` is its response to every request, or a function of the request."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -106,8 +106,8 @@ def run_api(tls: ssl.SSLContext | None = None) -> Iterator[ApiServer]:
         thread.join()
 
 
-def document_of(paths: Json, version: str = "3.1.0", **members: Any) -> Json:
-    """A document; an operation without responses has a simple one."""
+def make_document(paths: Json, version: str = "3.1.0", **members: Any) -> Json:
+    """Return an OpenAPI document. Operations without responses get a simple one."""
     for item in paths.values():
         for operation in item.values() if isinstance(item, dict) else ():
             if isinstance(operation, dict):
@@ -146,5 +146,5 @@ async def list_tools(client: Client) -> dict[str, Any]:
     return {tool.name: tool for tool in (await client.list_tools()).tools}
 
 
-def text_of(result: Any) -> str:
+def get_text(result: Any) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")

@@ -65,10 +65,11 @@ EXPLAINED = {
     "Output validation failed": "example breaks its schema",
     "Only Transfer-Encoding": "invalid header of the mock",
 }
-"""What became of calls whose result contains these words.
+"""The outcome of a call whose result contains these words. They have their cause in the mock or in the document:
 
-The mock compares a part of a path with the alternatives `integer` and `string` of a schema, of which both fit. Examples
-of documents, which the mock returns, are not always what their schemas say. The mock makes up headers, too.
+- For a part of a path with the alternatives `integer` and `string`, both match, and the mock rejects it as ambiguous.
+- The mock returns examples of the document, some of which violate their schemas.
+- The mock generates headers, some of which are invalid.
 """
 MAX_REASONS = 8
 """The most reasons that are printed for one document."""

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.kits.constants import CLIENT_INFO, META_PREFIX
-from tests.kits.survival.fuzz_messages import changed, places
+from tests.kits.survival.fuzz_messages import change_at, list_paths
 
 Json = dict[str, Any]
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
@@ -74,7 +74,7 @@ ANSWERS: list[Json] = [
         "role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m"}},
     {"id": "roots/list#1", "result": {"roots": [{"uri": "file:///a"}]}},
     {"id": "roots/list#2", "error": {"code": -1, "message": "no"}},
-    {"id": "nobody's", "result": {}},
+    {"id": "unknown", "result": {}},
 ]  # fmt: skip
 NAMES = [
     "id", "jsonrpc", "method", "params", "_meta", "name", "arguments", "uri", "cursor", "result", "error", "extra",
@@ -93,7 +93,7 @@ SCRATCHES = [b"{", b"}", b",", b'"', b"\xff", b"NaN", b"\\ud800", b"\x00", b"[1]
 
 
 class Conversation:
-    """A client with generated messages of one era."""
+    """Generates the messages of a client of one era. It knows the ids of its requests, but sends nothing itself."""
 
     def __init__(self, random: Random, *, is_stateless: bool) -> None:
         self._random = random
@@ -118,10 +118,10 @@ class Conversation:
         """Return one message. A third of them are valid."""
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
-            all_places = places(message)
+            all_places = list_paths(message)
             inner = [place for place in all_places if len(place) > 1]
             place = random.choice(inner if inner and random.random() < 0.8 else all_places)
-            message = changed(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
+            message = change_at(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
         line = _write(message)
         if random.random() < 0.03:
             at = random.randrange(len(line))
@@ -162,7 +162,7 @@ class Conversation:
 
 
 def generate_conversations(seed: int, count: int) -> Iterator[Conversation]:
-    """Conversations of both eras in turn, always the same ones for a seed."""
+    """Yield generators for the two eras in turn. The same seed generates the same messages."""
     for number in range(count):
         yield Conversation(Random(f"{seed} {number}"), is_stateless=bool(number % 2))
 

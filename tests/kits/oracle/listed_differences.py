@@ -333,7 +333,7 @@ DIFFERENCES = (
     ListedDifference(
         "long value",
         "Servers must validate what is to be completed (server/utilities/completion). The engine rejects values that "
-        "nobody types.",
+        "are too long for a user to type.",
         _has_long_value,
     ),
     ListedDifference(

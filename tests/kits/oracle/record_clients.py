@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.kits.clients.real_clients import QUIET, installed, programs, without_network
-from tests.kits.node.toolchain import Toolchain, find_node, run, toolchain
+from tests.kits.clients.real_clients import QUIET, find_network_isolation, install_clients, write_programs
+from tests.kits.node.toolchain import Toolchain, find_node, find_toolchain, run
 from tests.kits.oracle.oracle_offers import IDENTITY
 from tests.kits.oracle.recordings import Json, read_log, write_recording
 from tests.kits.oracle.scripted_model import PORT
@@ -167,7 +167,7 @@ def record_run(client_run: ClientRun, folder: Path, environ: Mapping[str, str]) 
 
 def list_model_runs() -> Iterator[ClientRun]:
     """Yield the runs of the command-line clients: a prompt with a scripted model, and a report on their servers."""
-    alone = without_network()
+    alone = find_network_isolation()
     loopback = ["sh", "-c", 'PATH="$PATH:/usr/sbin:/sbin" ip link set lo up && exec "$@"', "sh"] if alone else []
     model = [*alone, *loopback, "env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.kits.oracle.scripted_model"]
     for client in COMMAND_LINE_CLIENTS:
@@ -178,11 +178,11 @@ def list_model_runs() -> Iterator[ClientRun]:
 
 def main(only: Sequence[str]) -> None:
     """Record all clients, or only these, and print a line for each recording."""
-    node = toolchain()
+    node = find_toolchain()
     with tempfile.TemporaryDirectory(prefix="recording-", ignore_cleanup_errors=True) as made:
         folder = Path(made)
         server = make_server(folder)
-        path = programs(folder / "bin", find_node(), installed(find_node()))
+        path = write_programs(folder / "bin", find_node(), install_clients(find_node()))
         environ = {"PATH": path, "LANG": "C.UTF-8", **QUIET, "MCP_BRIDGE_NODE_MODULES": str(node.modules)}
         sessions: defaultdict[str, dict[str, list[Json]]] = defaultdict(dict)
         for client_run in [*list_runs(node, server), *list_model_runs()]:

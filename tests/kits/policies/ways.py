@@ -27,7 +27,7 @@ from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge
 from tests.kits.questions.asking_kit import serve_client
-from tests.kits.web.web_kit import served_page
+from tests.kits.web.web_kit import serve_page
 
 Json = dict[str, Any]
 SENT = "mail to ada@example.org"
@@ -88,7 +88,7 @@ CASES: dict[str, Case] = {
     "fixed": Case(override={"arguments": {"mode": {"value": "hard"}}}, runs=[(SENT, "hard")]),
     "hidden": Case(override={"arguments": {"mode": {"hidden": True}}}, arguments={"mode": "sent"}, runs=[SOFT]),
 }
-ELSEWHERE = {
+UNTESTED_SETTINGS = {
     "title": "shown to users",
     "description": "shown to models",
     "tags": "selects as include does",
@@ -97,7 +97,7 @@ ELSEWHERE = {
         ("type", "name", "isolation", "options", "origin", "overrides", "arguments"), "no setting on a tool"
     ),
 }
-"""Settings that no case has, with the reason."""
+"""The settings of tools without a case, with the reason."""
 
 
 def publish_name(name: str) -> str:
@@ -355,7 +355,7 @@ async def call_by_task(folder: Path, bridge: Any) -> None:
 
 
 async def call_on_page(folder: Path, bridge: Any) -> None:
-    async with served_page(bridge) as server, server.read() as page:
+    async with serve_page(bridge) as server, server.read() as page:
         for name, arguments in list_calls():
             if publish_name(name) in bridge.registry:
                 await page.call_tool(publish_name(name), **arguments)

@@ -1,4 +1,4 @@
-"""The shared parts of the tests of processes: a server with tools that start some, and a search for them."""
+"""For tests of processes: a server with tools that start processes, and a search for running processes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 import psutil
 
 from tests.client.server_process import Way
-from tests.kits.survival.isolation_live import eventually
 from tests.kits.survival.survival_kit import run_server
+from tests.kits.waiting import wait_until
 
 TOOLS = Path(__file__).with_name("spawning_tools.py")
-SHORT = {"timeout": "10m", "drain": "2s"}
+SHORT_LIMITS = {"timeout": "10m", "drain": "2s"}
 
 
-def a_token() -> str:
+def make_token() -> str:
     """Return a unique word for the command line of a process."""
     return f"left-{os.urandom(6).hex()}"
 
 
-def carrying(token: str) -> list[int]:
+def find_processes(token: str) -> list[int]:
     """Return the running processes with a token in their command line."""
     pids = []
     for process in psutil.process_iter():
@@ -35,30 +35,30 @@ def carrying(token: str) -> list[int]:
     return pids
 
 
-def is_gone(token: str) -> None:
-    """Wait until no process carries it."""
-    eventually(lambda: not carrying(token))
+def wait_until_gone(token: str) -> None:
+    """Wait until no process has this token in its command line."""
+    wait_until(lambda: not find_processes(token))
 
 
 @contextlib.contextmanager
-def spawning(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
+def run_spawning_server(way: Way, folder: Path, *options: str, **settings: Any) -> Iterator[Any]:
     """Yield a server with tools that start processes."""
-    all_settings = {"limits": SHORT, **settings}
+    all_settings = {"limits": SHORT_LIMITS, **settings}
     with run_server(way, folder, TOOLS, all_settings, options=options) as server:
         yield server
 
 
-def trio_of(server: Any) -> tuple[int, int, int]:
-    """The front, the reaper and the bridge."""
+def get_pids(server: Any) -> tuple[int, int, int]:
+    """Return the ids of the two supervisors and of the bridge."""
     return server.process.pid, psutil.Process(server.pid).ppid(), server.pid
 
 
-def command(*options: str) -> list[str]:
+def get_command(*options: str) -> list[str]:
     """Return the command of a server in its working directory."""
     return [sys.executable, "-m", "mcp_bridge", "serve", *options]
 
 
-def started(folder: Path, *options: str, **how: Any) -> subprocess.Popen[bytes]:
+def start_server(folder: Path, *options: str, **how: Any) -> subprocess.Popen[bytes]:
     """Start a server with pipes for its three standard streams."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command(*options), cwd=folder, **{**pipes, **how})
+    return subprocess.Popen(get_command(*options), cwd=folder, **{**pipes, **how})

@@ -1,4 +1,4 @@
-"""Tools for every way to start a process. They report it. Each process has a token in its command line."""
+"""Tools that start a process in every possible way. Each process has a token in its command line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def by_session(token: str) -> None:
 
 
 def by_double_fork(token: str) -> None:
-    """A daemon as the books have it."""
+    """Start a daemon with two forks."""
     child = os.fork()
     if not child:
         os.setsid()
@@ -65,6 +65,6 @@ WAYS = {
 
 @tool
 def starts(how: str, token: str) -> str:
-    """Start a process and answer."""
+    """Start a process and return."""
     WAYS[how](token)
     return "started"

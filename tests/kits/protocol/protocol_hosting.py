@@ -1,4 +1,4 @@
-"""A real HTTP server for the whole run. It serves one bridge after the other, because its start is slow."""
+"""One real HTTP server for all tests of a run, because its start is slow. It serves one bridge after the other."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Hosting:
 
     @contextlib.contextmanager
     def serving(self, bridge: Bridge, *, token: str | None = None, **options: Any) -> Iterator[str]:
-        """The base URL, with this bridge behind it for the length of the block."""
+        """Serve a bridge during the block, and yield the base URL."""
         access = Access.for_host("127.0.0.1", token=token)
         app = BridgeApp(bridge.endpoint, HttpOptions(access=access, **options), around=bridge.run_sources)
-        with self.serving_app(app) as base:
+        with self.serve_app(app) as base:
             yield base
 
     @contextlib.contextmanager
-    def serving_app(self, app: BridgeApp, outer: Any = None) -> Iterator[str]:
+    def serve_app(self, app: BridgeApp, outer: Any = None) -> Iterator[str]:
         """Serve this app, or `outer` around it, until the block ends, and yield the base URL."""
         with self.portal.wrap_async_context_manager(app.lifespan()):
             self.app = outer or app
@@ -50,7 +50,7 @@ class Hosting:
 
 
 @contextlib.contextmanager
-def hosting() -> Iterator[Hosting]:
+def run_host() -> Iterator[Hosting]:
     """Yield an HTTP server without an app."""
     bound = listen("127.0.0.1", 0, has_token=False)
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.kits.paths import ROOT
-from tests.kits.protocol.protocol_ways import Way, ways
+from tests.kits.protocol.protocol_ways import Way, list_ways
 
 HERE = Path(__file__).parent
 ERAS = {"2025-11-25": "handshake", "2026-07-28": "stateless"}
 LEFT_OUT = "left_out"
-"""The chapter of requirements without a test here, with the reasons."""
+"""The file with the requirements without a test in tests/specification, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Requirement:
         return frozenset(ERAS[address.split("/")[0]] for address in self.spec)
 
 
-def requirements() -> dict[str, Requirement]:
-    """The manifest, by id."""
+def read_requirements() -> dict[str, Requirement]:
+    """Return all requirements by id."""
     by_id: dict[str, Requirement] = {}
     for file in sorted((HERE / "requirements").glob("*.toml")):
         for name, row in tomllib.loads(file.read_text()).items():
@@ -65,8 +65,8 @@ class Proof:
         return "stateless" if self.way.stateless else "handshake"
 
 
-def proofs() -> Iterator[Proof]:
-    """Yield the proofs of tests/specification. It reads the marks, so it does not matter which tests are selected."""
+def list_proofs() -> Iterator[Proof]:
+    """Yield the proofs of tests/specification, from the marks of all its tests, whether or not they are selected."""
     for file in sorted((ROOT / "tests" / "specification").glob("test_*.py")):
         module = import_module(f"tests.specification.{file.stem}")
         for name, function in vars(module).items():
@@ -82,4 +82,4 @@ def _ways(marks: list[pytest.Mark]) -> list[Way]:
     for mark in marks:
         if mark.name == "parametrize" and mark.args[0] == "way":
             return list(mark.args[1])
-    return ways("memory")
+    return list_ways("memory")

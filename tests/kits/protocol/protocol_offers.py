@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_bridge import Audio, CallContext, EmbeddedResource, Image, Message, Text, prompt, resource
-from tests.kits.protocol.protocol_tools import ICONS, OFFERED, PNG, SECRET, WAV, memory_of
+from tests.kits.protocol.protocol_tools import ICONS, OFFERED, PNG, SECRET, WAV, get_memory
 
 LANGUAGES = ["go", "javascript", "java", "python", "typescript"]
 MANY = [f"value-{number:03}" for number in range(150)]
@@ -38,7 +38,7 @@ def crash_resource() -> str:
 @resource("test://watched", registry=OFFERED)
 def watched(ctx: CallContext) -> str:
     """Changes when it is touched."""
-    return f"version {memory_of(ctx).versions.get('test://watched', 1)}"
+    return f"version {get_memory(ctx).versions.get('test://watched', 1)}"
 
 
 @resource("test://people/{name}/notes/{number}", registry=OFFERED, completions={"name": ["ann", "anna", "bob"]})

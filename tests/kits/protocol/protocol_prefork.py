@@ -55,7 +55,7 @@ def _serve(client: socket.socket, fds: list[int], options: dict[str, Any]) -> No
 
     code = 1
     try:
-        protocol_server.over_stdio(**options)
+        protocol_server.serve_over_stdio_streams(**options)
         code = 0
     finally:
         with contextlib.suppress(OSError):

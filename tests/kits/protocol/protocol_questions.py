@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_bridge import CallContext, Form, prompt, resource, tool
 from mcp_bridge.questions import NeedsInput, Roots, Sampling
-from tests.kits.protocol.protocol_tools import OFFERED, until_let_go
+from tests.kits.protocol.protocol_tools import OFFERED, wait_until_released
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
 FIELDS: dict[str, Any] = {
@@ -49,7 +49,7 @@ async def ask_between(name: str, ctx: CallContext) -> str:
     await ctx.ask("What is your name?", NAME, key="name")
     await ctx.report_progress(2)
     await ctx.log("error", "after")
-    return await until_let_go(name, ctx)
+    return await wait_until_released(name, ctx)
 
 
 @tool(registry=OFFERED)

@@ -1,4 +1,4 @@
-"""The one server of these tests: the same tools, resources and prompts behind every transport."""
+"""The server of tests/specification: the same tools, resources and prompts on every transport."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kits.protocol.protocol_tools import OFFERED
 NAME = "protocol-tests"
 
 
-def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identity: Any) -> Bridge:
+def build_bridge(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identity: Any) -> Bridge:
     """Return a bridge for one server. `identity` are fields of its `Identity`, `state` of its `State`.
 
     `drain` is in seconds.
@@ -34,10 +34,10 @@ def make(*, state: Mapping[str, Any] | None = None, drain: float = 10, **identit
     return Bridge(registry, identity=who, state=State(**(state or {})), drain=drain)
 
 
-def over_stdio(backend: str = "asyncio", **options: Any) -> None:
+def serve_over_stdio_streams(backend: str = "asyncio", **options: Any) -> None:
     """Serve one client over standard input and output until it ends."""
     with reserve_stdio() as pipes:
-        anyio.run(serve_over_stdio, make(**options), pipes, backend=backend)
+        anyio.run(serve_over_stdio, build_bridge(**options), pipes, backend=backend)
 
 
 def warm_up() -> None:
@@ -47,7 +47,7 @@ def warm_up() -> None:
 
     async def use() -> None:
         for mode in ("legacy", "auto"):
-            async with connect(make(), mode=mode) as client:
+            async with connect(build_bridge(), mode=mode) as client:
                 await client.list_tools()
 
     for backend in ("trio", "asyncio"):

@@ -1,4 +1,4 @@
-"""The tools of the protocol tests. They exist once. `Memory` has the state of each server."""
+"""The tools of tests/specification. All servers share the functions, so the state of each server is in a `Memory`."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ class Memory:
 MEMORIES: WeakKeyDictionary[ToolRegistry, Memory] = WeakKeyDictionary()
 
 
-def registry_of(ctx: CallContext) -> ToolRegistry:
+def get_registry(ctx: CallContext) -> ToolRegistry:
     """Return the registry of the call's server."""
     assert isinstance(ctx.caller, ToolRegistry)
     return ctx.caller
 
 
-def memory_of(ctx: CallContext) -> Memory:
+def get_memory(ctx: CallContext) -> Memory:
     """Return the memory of the call's server."""
-    return MEMORIES.setdefault(registry_of(ctx), Memory())
+    return MEMORIES.setdefault(get_registry(ctx), Memory())
 
 
 @tool(registry=OFFERED, icons=ICONS, meta=META, title="An echo", annotations={"readOnlyHint": True})
 def echo(text: str) -> str:
-    """Says it again."""
+    """Return the text."""
     return text
 
 
@@ -92,7 +92,7 @@ def person(name: str, age: int) -> Guest:
 
 @tool(registry=OFFERED)
 def place(region: Annotated[str, Header("Region")], level: Annotated[int, Header("Level")] = 0) -> str:
-    """Where it was sent to, for intermediaries to see."""
+    """Return the arguments, which clients repeat in headers for intermediaries."""
     return f"{region} {level}"
 
 
@@ -162,16 +162,16 @@ def vendor(data: Any) -> ToolResult:
 
 @tool(registry=OFFERED)
 async def hold(name: str, ctx: CallContext) -> str:
-    """Reports progress and runs until it is let go."""
+    """Report progress, and run until `let_go` is called."""
     await ctx.report_progress(1)
-    text = await until_let_go(name, ctx)
+    text = await wait_until_released(name, ctx)
     await ctx.report_progress(2)
     return text
 
 
-async def until_let_go(name: str, ctx: CallContext) -> str:
+async def wait_until_released(name: str, ctx: CallContext) -> str:
     """Run until `let_go`. Record the start, and the end or the cancellation."""
-    memory = memory_of(ctx)
+    memory = get_memory(ctx)
     memory.event("begun", name).set()
     try:
         await memory.event("go", name).wait()
@@ -184,22 +184,22 @@ async def until_let_go(name: str, ctx: CallContext) -> str:
 
 @tool(registry=OFFERED)
 async def wait_for(kind: str, name: str, ctx: CallContext) -> str:
-    """Answers once `hold` of this name has begun, is done, or was cancelled."""
-    await memory_of(ctx).event(kind, name).wait()
+    """Return once `hold` with this name has begun, is done, or was cancelled."""
+    await get_memory(ctx).event(kind, name).wait()
     return kind
 
 
 @tool(registry=OFFERED)
 async def let_go(name: str, ctx: CallContext) -> str:
-    """Ends `hold` of this name."""
-    memory_of(ctx).event("go", name).set()
+    """Let `hold` with this name return."""
+    get_memory(ctx).event("go", name).set()
     return "done"
 
 
 @tool(registry=OFFERED)
 def count(name: str, limit: int, ctx: CallContext) -> int:
     """Counts how often it ran under this name."""
-    runs = memory_of(ctx).runs
+    runs = get_memory(ctx).runs
     runs[name] = runs.get(name, 0) + 1
     return runs[name]
 
@@ -207,7 +207,7 @@ def count(name: str, limit: int, ctx: CallContext) -> int:
 @tool(registry=OFFERED)
 def counted(name: str, ctx: CallContext) -> int:
     """How often `count` ran under this name."""
-    return memory_of(ctx).runs.get(name, 0)
+    return get_memory(ctx).runs.get(name, 0)
 
 
 @tool(registry=OFFERED)
@@ -220,8 +220,8 @@ async def steps(values: list[float], ctx: CallContext) -> str:
 
 @tool(registry=OFFERED)
 def add(kind: str, name: str, ctx: CallContext) -> str:
-    """One tool, resource or prompt more."""
-    registry = registry_of(ctx)
+    """Add a tool, resource or prompt."""
+    registry = get_registry(ctx)
     match kind:
         case "tools":
             registry.register(ToolEntry(name, "Came later.", lambda data: name, NOTHING))
@@ -234,22 +234,22 @@ def add(kind: str, name: str, ctx: CallContext) -> str:
 
 @tool(registry=OFFERED)
 def remove_tool(name: str, ctx: CallContext) -> bool:
-    """One tool less."""
-    return registry_of(ctx).unregister(name)
+    """Remove a tool."""
+    return get_registry(ctx).unregister(name)
 
 
 @tool(registry=OFFERED)
 async def keep(ctx: CallContext) -> str:
     """Reports progress, and keeps its context beyond its end."""
     await ctx.report_progress(1)
-    memory_of(ctx).kept.append(ctx)
+    get_memory(ctx).kept.append(ctx)
     return "kept"
 
 
 @tool(registry=OFFERED)
 async def use_kept(ctx: CallContext) -> str:
     """Sends messages for the call that has ended."""
-    (context,) = memory_of(ctx).kept
+    (context,) = get_memory(ctx).kept
     await context.report_progress(2)
     await context.log("emergency", "too late")
     return "used"
@@ -258,7 +258,7 @@ async def use_kept(ctx: CallContext) -> str:
 @tool(registry=OFFERED)
 def touch(uri: str, ctx: CallContext) -> str:
     """Changes a resource."""
-    versions = memory_of(ctx).versions
+    versions = get_memory(ctx).versions
     versions[uri] = versions.get(uri, 1) + 1
     ctx.resource_updated(uri)
     return "touched"

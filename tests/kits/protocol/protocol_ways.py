@@ -42,7 +42,7 @@ class Way:
 TRANSPORTS = ("memory", "stdio", "http", "sse")
 
 
-def ways(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> list[Way]:
+def list_ways(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> list[Way]:
     """Return these transports in one era or both. `both_loops` adds trio for transports that run on it."""
     return [
         Way(transport, era, backend)
@@ -57,10 +57,10 @@ def ways(*transports: str, stateless: bool | None = None, both_loops: bool = Fal
 def over(*transports: str, stateless: bool | None = None, both_loops: bool = False) -> pytest.MarkDecorator:
     """Run a test over these transports. Without this mark it runs in memory, in both eras.
 
-    Name a transport if the code under test depends on it. `TRANSPORTS` are for the few tests that all transports carry
-    everything.
+    Name a transport if the code under test depends on it. `TRANSPORTS` is for the few tests that check that every
+    transport carries all messages.
     """
-    return pytest.mark.parametrize("way", ways(*transports, stateless=stateless, both_loops=both_loops), ids=str)
+    return pytest.mark.parametrize("way", list_ways(*transports, stateless=stateless, both_loops=both_loops), ids=str)
 
 
 EVERY_TRANSPORT = over(*TRANSPORTS)
@@ -84,11 +84,11 @@ class Connected:
 
     @property
     def stateless(self) -> bool:
-        """The era: whether connections are without a handshake."""
+        """Whether connections are without a handshake."""
         return self.way.stateless
 
     def raw_client(self, *, initialize: bool = True, **capabilities: Any) -> AbstractAsyncContextManager[Any]:
-        """A raw client with these capabilities; without `initialize`, the test does the handshake."""
+        """Connect a raw client with these capabilities. Without `initialize`, the test does the handshake."""
         options: dict[str, Any] = {"stateless": self.stateless, "capabilities": capabilities, "initialize": initialize}
         match self.way.transport:
             case "memory":
@@ -100,7 +100,7 @@ class Connected:
         return connect_over_sse(self.base, **options)
 
     def other_era(self) -> Connected:
-        """The same server, for clients of the other era."""
+        """Return the same server for clients of the other era."""
         return replace(self, way=replace(self.way, stateless=not self.stateless))
 
     def end_listeners(self) -> None:
@@ -111,7 +111,7 @@ class Connected:
             self.host.portal.call(self.bridge.endpoint.close_subscriptions)
 
     def client(self, **options: Any) -> AbstractAsyncContextManager[Client]:
-        """The official client, connected; `options` are its own."""
+        """Connect the official client; `options` are its own."""
         options = {"mode": STATELESS if self.stateless else "legacy", **options}
         match self.way.transport:
             case "memory":
@@ -124,13 +124,13 @@ class Connected:
         return Client(sse_client(f"{self.base}/sse"), **options)
 
     def command(self) -> list[str]:
-        """The command of a server over stdio."""
+        """Return the command of a server over stdio."""
         options = {"backend": self.way.backend, **self.options}
         return [sys.executable, "-I", "-S", protocol_launch.__file__, self.prefork, json.dumps(options)]
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def run_server(
     way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
     """Yield a server with connections in this way, until the block ends."""
@@ -138,7 +138,7 @@ async def serving(
     if way.transport == "stdio":
         yield connected
         return
-    connected.bridge = bridge = protocol_server.make(**options)
+    connected.bridge = bridge = protocol_server.build_bridge(**options)
     if way.transport != "memory":
         connected.host = host
         with host.serving(bridge, **http) as connected.base:

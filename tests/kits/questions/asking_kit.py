@@ -1,12 +1,10 @@
-"""The shared parts of the tests of questions: raw rounds of the stateless era over real bytes, and their results."""
+"""For tests of questions: a bridge served over pipes to a raw client, answers to questions, and parts of results."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
-
-import anyio
 
 from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
@@ -15,7 +13,7 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.serving import State
 from tests.client.raw_client import Json
 from tests.client.stdio_client import StdioClient, serve_over_pipes
-from tests.kits.constants import STATELESS, TIMEOUT
+from tests.kits.constants import STATELESS
 
 ALL_CAPABILITIES: Any = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}}
 INVALID_STATE = {
@@ -27,7 +25,7 @@ NAME_SCHEMA: Any = {"type": "object", "properties": {"name": {"type": "string", 
 
 
 def get_text(result: Any) -> str:
-    """The text of a result, of the official client or raw."""
+    """Return the text of a result, from the official client or raw."""
     content = result["content"] if isinstance(result, Mapping) else result.content
     first = content[0]
     return str(first["text"] if isinstance(first, Mapping) else first.text)
@@ -40,7 +38,7 @@ def get_code(result: Any) -> str | None:
 
 
 def accept(**content: Any) -> Json:
-    """A raw answer: accepted."""
+    """Return a raw answer that accepts a form with this content."""
     return {"action": "accept", "content": content}
 
 
@@ -55,7 +53,7 @@ def make_bridge(registry: ToolRegistry, *, name: str = "tests", **state: Any) ->
 
 
 def make_registry(*middleware: Any, timeout: float | None = 60.0) -> ToolRegistry:
-    """An empty registry with this policy."""
+    """Return an empty registry with this middleware."""
     return ToolRegistry(pipeline=Pipeline(middleware, timeout=timeout))
 
 
@@ -72,14 +70,8 @@ async def serve_client(
         yield client
 
 
-async def wait_for_event(event: anyio.Event) -> None:
-    """Wait for an event that must happen, with a timeout."""
-    with anyio.fail_after(TIMEOUT):
-        await event.wait()
-
-
 def is_idle(bridge: Bridge) -> bool:
-    """Whether no call waits for answers, and none has a place taken."""
+    """Whether no call is suspended, and no place for suspended calls is reserved."""
     calls = bridge.endpoint.calls._rounds._suspended
     return not calls._suspended and not calls._asking
 

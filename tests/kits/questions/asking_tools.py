@@ -12,7 +12,7 @@ from tests.kits.questions.asking_kit import NAME_SCHEMA
 WHO = Form("Who?", NAME_SCHEMA)
 
 
-def collecting(registry: ToolRegistry, runs: list[Any]) -> None:
+def register_collect(registry: ToolRegistry, runs: list[Any]) -> None:
     """Register a tool that asks a question three times and collects the answers; `runs` has the input of each run."""
 
     @tool(registry=registry)

@@ -9,7 +9,7 @@ import mcp_types as types
 
 
 class SimulatedUser:
-    """A user with these answers in turn, the last one repeatedly. `questions` are all questions.
+    """A user who gives these answers in turn, and then the last one again. `questions` has all questions so far.
 
     An answer is the content of a form, the name of an action, a whole result, or a function of the question.
     """

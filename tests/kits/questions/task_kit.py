@@ -1,4 +1,4 @@
-"""The shared parts of the tests of tasks: a bridge on each engine, and a client that creates and fetches tasks."""
+"""For tests of tasks: bridges with each task engine, and a client that creates and fetches tasks."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ EVERY_ENGINE = pytest.mark.parametrize(
     ("anyio_backend", "engine"), [("asyncio", "memory"), ("trio", "memory"), ("asyncio", "redis")]
 )
 AT_ONCE = TaskOptions(poll=0.01, tools={"*": ToolTasks(after=0)})
-ABLE: Json = {**ALL_CAPABILITIES, "extensions": {TASKS: {}}}
+TASK_CAPABILITIES: Json = {**ALL_CAPABILITIES, "extensions": {TASKS: {}}}
 
 
 _urls: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where the tasks of the running test are kept."""
+def set_engine_url(engine: str, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Set the URL of the task engine for the bridges of the test."""
     _urls.append(MEMORY if engine == "memory" else request.getfixturevalue("redis_server"))
     yield
     _urls.pop()
 
 
-def with_tasks(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
+def make_task_bridge(registry: ToolRegistry, options: TaskOptions = AT_ONCE) -> Bridge:
     """Return a bridge with tasks."""
     return make_bridge(registry, tasks=options._replace(url=_urls[-1]))
 
 
-async def create(client: StdioClient, name: str, **arguments: Any) -> str:
+async def create_task(client: StdioClient, name: str, **arguments: Any) -> str:
     """Call a tool that creates a task, and return the task's id."""
     result = (await client.request("tools/call", {"name": name, "arguments": arguments}))["result"]
     assert result["resultType"] == "task", result
     return str(result["taskId"])
 
 
-async def fetch(client: StdioClient, task: str, *statuses: str) -> Json:
-    """The task, once it has one of these statuses."""
+async def fetch_task(client: StdioClient, task: str, *statuses: str) -> Json:
+    """Wait until the task has one of these statuses, by default a final one, and return the task."""
     with anyio.fail_after(TIMEOUT):
         while True:
             result: Json = (await client.request("tasks/get", {"taskId": task}))["result"]

@@ -16,10 +16,10 @@ import httpx2
 from mcp_bridge._contracts.tasks import TASKS
 from tests.client.server_process import URL, find_server_pid, parse_response
 from tests.kits.constants import HTTP_HEADERS, STATELESS, TIMEOUT, make_envelope
-from tests.kits.survival.isolation_live import eventually
+from tests.kits.waiting import wait_until
 
 Json = dict[str, Any]
-ABLE: Json = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
+CAPABILITIES: Json = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
 FINAL = ("completed", "failed", "cancelled")
 
 
@@ -75,14 +75,14 @@ class Server(Node):
         self.http = httpx2.Client(base_url=self.url, timeout=TIMEOUT, limits=httpx2.Limits(max_connections=None))
 
     def request(self, method: str, name: str, /, **params: Any) -> Json:
-        """Send a request; the whole response."""
-        meta = make_envelope(ABLE)
+        """Send a request; return the whole response."""
+        meta = make_envelope(CAPABILITIES)
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": STATELESS, "Mcp-Method": method, "Mcp-Name": name}
         return parse_response(self.http.post("/mcp", content=json.dumps(message).encode(), headers=headers))
 
     def call(self, name: str, /, **arguments: Any) -> Json:
-        """Call a tool; the result."""
+        """Call a tool; return the result."""
         answer = self.request("tools/call", name, name=name, arguments=arguments)
         assert "result" in answer, answer
         result: Json = answer["result"]
@@ -95,7 +95,7 @@ class Server(Node):
         return str(result["taskId"])
 
     def fetch(self, task: str, *statuses: str) -> Json:
-        """The task, once it has one of these statuses, by default a final one."""
+        """Wait until the task has one of these statuses, by default a final one, and return the task."""
 
         def look() -> Json | None:
             answer = self.request("tasks/get", task, taskId=task)
@@ -103,7 +103,7 @@ class Server(Node):
             response: Json = answer["result"]
             return response if response["status"] in (statuses or FINAL) else None
 
-        response: Json = eventually(look)
+        response: Json = wait_until(look)
         return response
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class Fleet:
 
 
 def check_calls(fleet: Fleet, count: int) -> str:
-    """Call an ordinary tool so often."""
+    """Call an ordinary tool `count` times, and check that each call returns its own argument."""
 
     def call(number: int) -> None:
         result = fleet.request("tools/call", "echo", name="echo", arguments={"number": number})["result"]
@@ -119,7 +119,7 @@ def check_calls(fleet: Fleet, count: int) -> str:
 
 
 def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
-    """Create so many tasks, and fetch their results."""
+    """Create `count` tasks, fetch their results, and check that repeated runs are marked."""
     runs: dict[int, int] = {}
 
     def follow(number: int) -> None:
@@ -137,21 +137,19 @@ def check_tasks(fleet: Fleet, count: int, log: Path) -> str:
 
     run_all(follow, count)
     starts = Counter(map(int, log.read_text().split()))
-    unsaid = {number for number, times in starts.items() if times > runs[number]}
-    # A request to create a task that got no response was sent again: that task may exist twice, unacknowledged.
+    unreported = {number for number, times in starts.items() if times > runs[number]}
+    # A request without a response was sent again, so its task may exist twice.
     recreated = {params["arguments"]["number"] for params in fleet.repeated if params.get("name") == "work"}
-    assert unsaid <= recreated, f"these ran more often than they say: {sorted(unsaid - recreated)}"
+    assert unreported <= recreated, f"these ran more often than their results report: {sorted(unreported - recreated)}"
     repeated = sum(times > 1 for times in runs.values())
-    return (
-        f"{count:,} tasks: all completed, {repeated} say that they ran more than once, {len(unsaid)} were created again"
-    )
+    return f"{count:,} tasks: all completed, {repeated} report several runs, {len(unreported)} were created again"
 
 
 def check_throughput(cluster: Cluster, server: Server, count: int, least: float) -> str:
     """Compare the time of two workers with that of one, which must be at least `least` times as long."""
 
     def measure(rounds: int = 3) -> float:
-        """The time of the fastest round: other processes on the machine can only slow one down."""
+        """Return the time of the fastest round, because other processes on the machine can only slow a round down."""
         return min(run_round() for _ in range(rounds))
 
     def run_round() -> float:

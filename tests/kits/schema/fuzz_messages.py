@@ -28,7 +28,7 @@ ANYTHING = st.recursive(
 
 @cache
 def read_schemas(version: str) -> Json:
-    """The file of a revision."""
+    """Read the file with the schemas of a revision."""
     schemas: Json = orjson.loads((FOLDER / f"{version}.json").read_bytes())
     return schemas
 
@@ -39,8 +39,8 @@ def list_messages(group: str) -> list[tuple[str, str]]:
 
 
 @cache
-def sent(group: str, method: str, version: str) -> st.SearchStrategy[Any]:
-    """Data for a message of this kind: most of it fits, some almost."""
+def generate_message(group: str, method: str, version: str) -> st.SearchStrategy[Any]:
+    """Generate the params or results of a method: valid, or with a few invalid values."""
     return _almost(_fitting(read_schemas(version)[group][method], version))
 
 

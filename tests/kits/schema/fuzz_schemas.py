@@ -1,4 +1,9 @@
-"""Schemas and data for fuzzing: sound schemas with all keywords, matching data, and hostile schemas."""
+"""Strategies for schemas and data: valid schemas (`SOUND`), pairs of a schema and matching data (`FITTED`), and
+anything that looks like a schema (`HOSTILE`).
+
+The tests compare our validation with that of another library on `SOUND` and `DATA`, require that it accepts the pairs
+of `FITTED`, and require that `HOSTILE` causes no unexpected exception.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +31,8 @@ FORMATS = st.sampled_from(["date", "email", "uri", "uuid", "regex", "ipv4", "no-
 REFERENCES = st.sampled_from(["#", "#/$defs/n", "#/$defs/m", "#n", "#/$defs/%6D"])
 
 
-def sound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Schemas of some keywords, each of them as JSON Schema allows it."""
+def make_sound_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Generate schemas with up to four keywords, or groups of related keywords, with valid values."""
     some = st.lists(inner, min_size=1, max_size=3)
     members = st.dictionaries(NAMES, inner, max_size=3)
     fields = st.lists(NAMES, unique=True, max_size=3)
@@ -66,19 +71,19 @@ FURTHER_IN = st.one_of(
     *(st.builds(lambda to, word=word: {word: to}, REFERRED) for word in ("items", "contains", "additionalProperties")),
 )
 """A reference that may lead back to itself goes deeper into the data first, or neither validator would end."""
-PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN, sound, max_leaves=6)
+PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN, make_sound_schemas, max_leaves=6)
 
 
-def whole(body: dict[str, Any], first: Any, second: Any) -> dict[str, Any]:
+def add_definitions(body: dict[str, Any], first: Any, second: Any) -> dict[str, Any]:
     """Return a schema with valid references."""
     return {**body, "$defs": {"n": first, "m": {"allOf": [second], "$anchor": "n"}}}
 
 
-PLAIN = st.recursive(st.booleans(), sound, max_leaves=4)
-SOUND = st.builds(whole, sound(PARTS), PLAIN, PARTS)
+PLAIN = st.recursive(st.booleans(), make_sound_schemas, max_leaves=4)
+SOUND = st.builds(add_definitions, make_sound_schemas(PARTS), PLAIN, PARTS)
 
 
-def fitted(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
+def make_matching_pairs(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
     """Generate a schema and matching data from smaller ones."""
     lists = st.lists(inner, max_size=3).map(
         lambda pairs: (
@@ -149,7 +154,7 @@ _FITTED = st.recursive(
         LEAVES.map(lambda value: ({"enum": [[], {}, value]}, value)),
         st.just((True, None)),
     ),
-    fitted,
+    make_matching_pairs,
     max_leaves=8,
 )
 

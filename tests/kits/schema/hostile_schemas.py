@@ -1,4 +1,4 @@
-"""Schemas that are expensive for a careless walk: loops, references that double, deep, wide and broken ones."""
+"""Schemas that are expensive for code that walks schemas: cyclic, exponentially growing, deep, wide and broken ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 Schema = dict[str, Any]
 COMBINATORS = ("allOf", "anyOf", "oneOf")
 LEVELS = 40
-"""Levels that double: a walk without a memory takes 2 ** 40 steps."""
+"""Levels with two references to the next level. Code that does not remember visited schemas takes 2 ** 40 steps."""
 DEPTH = 60
 MANY = 1_000
 

@@ -73,8 +73,8 @@ class Opaque:
     pass
 
 
-def taking(annotation: Any, default: Any = inspect.Parameter.empty) -> Callable[..., Any]:
-    """A function with one parameter `it`."""
+def make_function(annotation: Any, default: Any = inspect.Parameter.empty) -> Callable[..., Any]:
+    """Return a function with one parameter `it` of this type."""
 
     def tool(**given: Any) -> Any:
         return given
@@ -84,18 +84,18 @@ def taking(annotation: Any, default: Any = inspect.Parameter.empty) -> Callable[
     return tool
 
 
-def returning(annotation: Any) -> Callable[..., Any]:
+def make_returning_function(annotation: Any) -> Callable[..., Any]:
     def tool() -> Any: ...
 
     tool.__signature__ = inspect.Signature([], return_annotation=annotation)
     return tool
 
 
-def accepts(schema: dict[str, Any], data: Any) -> bool:
+def is_valid(schema: dict[str, Any], data: Any) -> bool:
     return jsonschema_rs.validator_for(schema).is_valid(data)
 
 
-def problems(signature: Signature, data: Any) -> tuple[str, ...]:
+def get_problems(signature: Signature, data: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidArguments) as caught:
         signature.bind(data)
     return caught.value.details

@@ -1,4 +1,4 @@
-"""Settings files for fuzzing: good examples, mutated as text, as bytes and as data."""
+"""Strategies for settings files: the valid examples of config/, changed as text, as bytes and as data."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tests.kits.paths import ROOT
 CONFIG = ROOT / "config"
 LONG = "sK-" + "".join(chr(97 + (7 * n) % 26) for n in range(90))
 ENVIRON = {"TOKEN": "hunter2-is-the-secret", "LONG": LONG, "NUMBER": "918273645546", "LINES": "first-se\ncret: [x"}
-"""Values that the settings may refer to; none of them may be shown."""
+"""The environment for references in settings. Error messages must not show these values."""
 DATA = {path.stem: read_document(path).data for path in [*sorted(CONFIG.glob("*.yaml")), CONFIG / "settings.toml"]}
 
 
-def as_toml(value: Any) -> str:
-    """A value as TOML has it inline; null is not in TOML, and not well-formed here."""
+def write_inline_toml(value: Any) -> str:
+    """Return a value as inline TOML. TOML has no null, so the text of a value with null is invalid."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {write_inline_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(as_toml, value)) + "]"
+        return "[" + ", ".join(map(write_inline_toml, value)) + "]"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return json.dumps(value)
 
 
-def written(data: Any, suffix: str) -> str:
-    """Data as a text of a format; JSON is YAML too."""
+def write_text(data: Any, suffix: str) -> str:
+    """Return data as TOML, or else as JSON, which is also YAML."""
     if suffix == "toml" and isinstance(data, dict):
-        return "\n".join(f"{json.dumps(key)} = {as_toml(value)}" for key, value in data.items())
+        return "\n".join(f"{json.dumps(key)} = {write_inline_toml(value)}" for key, value in data.items())
     return json.dumps(data, indent=1)
 
 
 EXAMPLES = {
     "yaml": [path.read_text() for path in sorted(CONFIG.glob("*.yaml"))],
-    "json": [written(data, "json") for data in DATA.values()],
-    "toml": [(CONFIG / "settings.toml").read_text(), *(written(data, "toml") for data in DATA.values())],
+    "json": [write_text(data, "json") for data in DATA.values()],
+    "toml": [(CONFIG / "settings.toml").read_text(), *(write_text(data, "toml") for data in DATA.values())],
 }
 REFERENCES = st.sampled_from(
     ["${TOKEN}", "${LONG}", "${NUMBER}", "${LINES}", "${NONE}", "${NONE:-x}", "$${", "${", "a${TOKEN}b"]
@@ -78,8 +78,8 @@ STEPS = st.lists(
 )
 
 
-def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
-    """A text with pieces cut, doubled, inserted and exchanged."""
+def mutate_text(text: str, steps: list[tuple[str, float, float, str]]) -> str:
+    """Return a text with some of its parts removed, duplicated or replaced, and with inserted tokens."""
     for how, begin_share, size_share, token in steps:
         size = len(text)
         start, stop = sorted((int(begin_share * size), min(size, int(begin_share * size) + int(size_share * 12))))
@@ -100,12 +100,12 @@ def mutated(text: str, steps: list[tuple[str, float, float, str]]) -> str:
     return text
 
 
-def _places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _list_paths(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place, *(inner_place for step, item in inner for inner_place in _places(item, (*place, step)))]
+    return [place, *(inner_place for step, item in inner for inner_place in _list_paths(item, (*place, step)))]
 
 
-def _changed(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
+def _change_at(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
     if not place:
         return {**data, str(value)[:9]: value} if isinstance(data, dict) and how == "add" else value
     step, *remainder = place
@@ -113,30 +113,32 @@ def _changed(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
         if how == "drop" and not remainder:
             return {key: item for key, item in data.items() if key != step}
         return {
-            key: _changed(item, tuple(remainder), how, value) if key == step else item for key, item in data.items()
+            key: _change_at(item, tuple(remainder), how, value) if key == step else item for key, item in data.items()
         }
-    return [_changed(item, tuple(remainder), how, value) if index == step else item for index, item in enumerate(data)]
+    return [
+        _change_at(item, tuple(remainder), how, value) if index == step else item for index, item in enumerate(data)
+    ]
 
 
 @st.composite
-def reshaped(draw: st.DrawFn) -> Any:
-    """A good example's data with some places dropped, added or of another kind."""
+def change_example(draw: st.DrawFn) -> Any:
+    """Generate the data of an example with one to three members removed, added or replaced."""
     data = draw(st.sampled_from(list(DATA.values())))
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from(_places(data)[1:] or [()]))
-        data = _changed(data, place, draw(st.sampled_from(["put", "add", "drop"])), draw(ODD))
+        place = draw(st.sampled_from(_list_paths(data)[1:] or [()]))
+        data = _change_at(data, place, draw(st.sampled_from(["put", "add", "drop"])), draw(ODD))
         if not isinstance(data, dict):
             return data
     return data
 
 
-def files(suffix: str) -> st.SearchStrategy[bytes]:
-    """The bytes of settings files of a format, few of them right."""
-    texts = st.builds(mutated, st.sampled_from(EXAMPLES[suffix]), STEPS)
+def generate_files(suffix: str) -> st.SearchStrategy[bytes]:
+    """Generate the bytes of settings files of a format. Few of them are valid."""
+    texts = st.builds(mutate_text, st.sampled_from(EXAMPLES[suffix]), STEPS)
     raw = texts.map(lambda text: text.encode("utf-8", "surrogatepass"))
     return st.one_of(
         raw,
-        reshaped().map(lambda data: written(data, suffix).encode("utf-8", "surrogatepass")),
+        change_example().map(lambda data: write_text(data, suffix).encode("utf-8", "surrogatepass")),
         st.builds(
             lambda data, at, piece: data[: int(at * len(data))] + piece + data[int(at * len(data)) :],
             raw,

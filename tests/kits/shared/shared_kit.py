@@ -21,7 +21,7 @@ TOOLS = Path(__file__).with_name("shared_tools.py")
 
 
 @contextlib.contextmanager
-def sharing(folder: Path, **settings: Any) -> Iterator[Any]:
+def run_shared_server(folder: Path, **settings: Any) -> Iterator[Any]:
     """Yield the settings of a shared server, and a function that starts its clients. End all servers at the end."""
     (folder / "own_tools.py").write_text(TOOLS.read_text("utf-8"), "utf-8")
     file = folder / "shelf.json"

@@ -1,4 +1,4 @@
-"""Ways to end a server, and streams that are read to the last byte."""
+"""For tests of the end of a server: calls in flight, ways to end the server, and streams with a record of their end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import re
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -20,83 +19,78 @@ from tests.client.raw_client import Json
 from tests.client.server_process import ServerProcess, Way
 from tests.kits.constants import CLIENT_INFO, HTTP_HEADERS, TIMEOUT
 from tests.kits.survival.survival_kit import run_server
+from tests.kits.waiting import wait_until
 
 TOOLS = Path(__file__).with_name("ending_tools.py")
 EOF = "EOF"
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 CLOSED = -32000
-"""The code of a call that the end has cancelled, and of a request that comes too late."""
+"""The error code of a call that the shutdown cancels, and of a request that arrives during the shutdown."""
 LONG = 600.0
 """A drain time that is far longer than a test waits for the end of a server."""
 FAULTS = ("Traceback", "ERROR", "CRITICAL", "Exception", "never awaited")
 
 
-def serving(way: Way, folder: Path, drain: float = LONG, **options: Any) -> contextlib.AbstractContextManager[Any]:
-    """A server with the ending tools."""
+def run_ending_server(
+    way: Way, folder: Path, drain: float = LONG, **options: Any
+) -> contextlib.AbstractContextManager[Any]:
+    """Return a context with a server with the tools of ending_tools.py."""
     limits = {"drain": drain, "timeout": 3600, **options.pop("limits", {})}
     return run_server(way, folder, TOOLS, {"limits": limits}, **options)
 
 
-def begin(server: Any, tool: str, name: str) -> Future[Json]:
+def begin_call(server: Any, tool: str, name: str) -> Future[Json]:
     """Start a call, and wait until it runs."""
     waiting: Future[Json] = server.send_call(tool, name=name)
     server.wait_for_stderr(f"begun {name}")
     return waiting
 
 
-def end(server: Any, how: str) -> None:
-    """Have a server end: by a signal, or by the end of its input."""
+def end_server(server: Any, how: str) -> None:
+    """End a server with a signal, or with the end of its input."""
     if how == EOF:
         server.close_input()
     else:
         server.signal(getattr(signal, how))
 
 
-def drains(server: Any) -> None:
-    """Wait until nothing new is taken."""
-    eventually(lambda: is_shutting_down(server))
+def wait_until_draining(server: Any) -> None:
+    """Wait until the server rejects new requests."""
+    wait_until(lambda: is_shutting_down(server))
 
 
 def is_shutting_down(server: Any) -> bool:
-    """Whether a new request is."""
+    """Whether the server rejects a new request because it is shutting down."""
     error = server.send_request("tools/list").result(TIMEOUT).get("error", {})
     return bool(error.get("code") == CLOSED and "shutting down" in error["message"])
 
 
-def eventually(true: Callable[[], bool], within: float = TIMEOUT) -> None:
-    """Wait for a condition without a notification."""
-    until = time.monotonic() + within
-    while not true():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.02)
-
-
-def go(server: ServerProcess) -> None:
+def release_tools(server: ServerProcess) -> None:
     """Release the waiting tools."""
     (server.folder / "go").touch()
 
 
-def text_of(answer: Future[Json]) -> str:
-    """The text of a result, waited for."""
+def wait_for_text(answer: Future[Json]) -> str:
+    """Wait for a result, and return its text."""
     message = answer.result(TIMEOUT)
     assert "result" in message, message
     return str(message["result"]["content"][0]["text"])
 
 
-def code_of(answer: Future[Json]) -> int:
-    """The code of an error, waited for."""
+def wait_for_code(answer: Future[Json]) -> int:
+    """Wait for an error, and return its code."""
     message = answer.result(TIMEOUT)
     assert "error" in message, message
     return int(message["error"]["code"])
 
 
-def ends_well(server: Any) -> None:
+def assert_clean_exit(server: Any) -> None:
     """Wait for the end: code 0, and no errors on stderr."""
     assert server.wait() == 0, server.stderr
     assert not [fault for fault in FAULTS if fault in server.stderr], server.stderr
 
 
-class Streamed:
+class ResponseStream:
     """An HTTP response stream. `over` is set at its end, and `whole` is whether the end was proper."""
 
     def __init__(self, server: Any, method: str, path: str, **options: Any) -> None:
@@ -124,17 +118,17 @@ class Streamed:
         self.over.set()
 
     def has(self, words: str) -> None:
-        """Wait until it has these words."""
-        eventually(lambda: words in self.text or self.over.is_set())
+        """Wait until the stream has these words."""
+        wait_until(lambda: words in self.text or self.over.is_set())
         assert words in self.text, self.text
 
     def ends(self) -> bool:
-        """Wait for its end; whether it was a proper one, and not a broken connection."""
+        """Wait for the end of the stream; return whether the server ended it, and the connection did not break."""
         assert self.over.wait(TIMEOUT)
         return self.whole
 
     def leave(self) -> None:
-        """Break the connection off."""
+        """Break the connection."""
         self._socket.shutdown(socket.SHUT_RDWR)
         assert self.over.wait(TIMEOUT)
 
@@ -150,7 +144,7 @@ class Sse:
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self.stream = Streamed(server, "GET", "/sse")
+        self.stream = ResponseStream(server, "GET", "/sse")
         self.stream.has("session_id=")
         self._path = re.findall(r"/messages\S+", self.stream.text)[0]
         hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": CLIENT_INFO}
@@ -169,23 +163,25 @@ class Sse:
         self._server.wait_for_stderr(f"begun number {number}")
 
     def answer(self, number: int) -> Json:
-        """The answer to a request, waited for."""
+        """Wait for the response to a request, and return it."""
         self.stream.has(f'"id":{number},')
         return next(message for message in self.stream.messages if message.get("id") == number)
 
 
-def listening(server: Any) -> Streamed:
-    """A subscriptions/listen stream, over HTTP."""
+def open_listen_stream(server: Any) -> ResponseStream:
+    """Open a subscriptions/listen stream over HTTP."""
     request = server.make_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    return Streamed(server, "POST", "/mcp", json=request, headers=server.make_headers(request))
+    return ResponseStream(server, "POST", "/mcp", json=request, headers=server.make_headers(request))
 
 
-def standing(server: Any) -> Streamed:
-    """The standalone stream of a session."""
-    return Streamed(server, "GET", "/mcp", headers={**HTTP_HEADERS, "Mcp-Session-Id": server.headers["Mcp-Session-Id"]})
+def open_session_stream(server: Any) -> ResponseStream:
+    """Open the standalone stream of a session."""
+    return ResponseStream(
+        server, "GET", "/mcp", headers={**HTTP_HEADERS, "Mcp-Session-Id": server.headers["Mcp-Session-Id"]}
+    )
 
 
-def children(number: int) -> Iterator[int]:
+def list_children(number: int) -> Iterator[int]:
     """Yield the child processes of a process."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

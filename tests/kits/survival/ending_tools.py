@@ -46,7 +46,7 @@ def waits_in_a_thread(name: str) -> str:
 
 @tool
 async def steps(name: str, ctx: CallContext) -> str:
-    """Wait, and say how far it is."""
+    """Wait, and report progress."""
     await ctx.report_progress(1, 2)
     say(f"begun {name}")
     await gone()
@@ -56,7 +56,7 @@ async def steps(name: str, ctx: CallContext) -> str:
 
 @tool
 async def for_ever(name: str) -> None:
-    """Never end, but be cancelled."""
+    """Run until the call is cancelled."""
     say(f"begun {name}")
     try:
         await anyio.sleep_forever()

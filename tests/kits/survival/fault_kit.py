@@ -1,4 +1,4 @@
-"""A server for several faults in turn, restarted if one of them ended it."""
+"""Servers that several tests of faults share. A server that a fault has ended is replaced by a new one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.client.server_process import ServerProcess, Way
 REFERENCE = re.compile(r"^Tool '\w+' failed with an internal error \(reference [0-9a-f]{12}\)\.$")
 
 
-class Shared:
-    """One server for each way, for the tests of a module; `start` starts it when a test first needs it."""
+class SharedServers:
+    """One server process for each way, for all tests of a module. `start` is called when a test needs the server."""
 
     def __init__(self, start: Callable[[Way], AbstractContextManager[Any]]) -> None:
         self._start = start
         self._running: dict[Way, tuple[contextlib.ExitStack, Any]] = {}
 
     def server(self, way: Way) -> Any:
-        """The server, a new one where there is none alive."""
+        """Return the running server of a way, or start a new one."""
         if way in self._running and not self._running[way][1].is_running:
             self.drop(way)
         if way not in self._running:
@@ -35,21 +35,21 @@ class Shared:
         self._running.pop(way)[0].close()
 
     def close(self) -> None:
-        """End them all."""
+        """End all servers."""
         for way in list(self._running):
             self.drop(way)
 
 
 @contextlib.contextmanager
-def unharmed(server: ServerProcess) -> Iterator[None]:
+def assert_unharmed(server: ServerProcess) -> Iterator[None]:
     """Hold another call in flight during the block, and check that the server still works."""
     with server.keep_call_in_flight():
         yield
-    still_serves(server)
+    assert_still_serves(server)
 
 
-def still_serves(server: ServerProcess) -> None:
-    """A further call is answered, and nothing but messages was written."""
+def assert_still_serves(server: ServerProcess) -> None:
+    """Check that the server answers another call, and has written only messages to stdout."""
     assert server.get_text("echo", text="still here") == "still here"
     assert server.is_running
     assert getattr(server, "garbage", []) == []

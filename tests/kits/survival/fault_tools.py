@@ -21,11 +21,11 @@ from mcp_bridge import ToolResult, tool
 
 
 class Own(BaseException):
-    """A BaseException of the tool's own."""
+    """A BaseException that only this tool knows."""
 
 
 class Unspeakable(Exception):
-    """Its text cannot be had."""
+    """An exception whose text raises another one."""
 
     def __str__(self) -> str:
         raise Own("no text")
@@ -34,7 +34,7 @@ class Unspeakable(Exception):
 
 
 class Endless(Exception):
-    """Its text has no end."""
+    """An exception whose text recurses without an end."""
 
     def __str__(self) -> str:
         return str(self)
@@ -42,7 +42,7 @@ class Endless(Exception):
     __repr__ = __str__
 
 
-def raised() -> dict[str, Callable[[], BaseException]]:
+def list_exceptions() -> dict[str, Callable[[], BaseException]]:
     """Return the exceptions for tools."""
     return {
         "BaseException": lambda: BaseException("base"),
@@ -67,25 +67,25 @@ def raised() -> dict[str, Callable[[], BaseException]]:
 @tool
 def raises(kind: str) -> str:
     """Raise it in a thread."""
-    raise raised()[kind]()
+    raise list_exceptions()[kind]()
 
 
 @tool
 async def raises_async(kind: str) -> str:
     """Raise it on the event loop."""
-    raise raised()[kind]()
+    raise list_exceptions()[kind]()
 
 
 @tool
 async def raises_later(kind: str) -> str:
-    """Raise it after the event loop has turned."""
+    """Raise it after a pause."""
     await anyio.sleep(0.01)
-    raise raised()[kind]()
+    raise list_exceptions()[kind]()
 
 
 async def _raise(kind: str) -> None:
     await anyio.sleep(0.01)
-    raise raised()[kind]()
+    raise list_exceptions()[kind]()
 
 
 @tool
@@ -118,7 +118,7 @@ async def in_child(kind: str, how: str) -> str:
 
 
 def _throw(kind: str) -> None:
-    raise raised()[kind]()
+    raise list_exceptions()[kind]()
 
 
 @tool
@@ -215,7 +215,7 @@ class Row(Sequence[int]):
         raise Own("no items")
 
 
-def values() -> dict[str, Callable[[], Any]]:
+def list_results() -> dict[str, Callable[[], Any]]:
     """Return the results for tools."""
     return {
         "a lone surrogate": lambda: "a\ud800b",
@@ -264,13 +264,13 @@ def _deep() -> list[Any]:
 @tool
 def value(kind: str) -> Any:
     """Answer with it."""
-    return values()[kind]()
+    return list_results()[kind]()
 
 
 @tool
 async def value_async(kind: str) -> Any:
     """Answer with it."""
-    return values()[kind]()
+    return list_results()[kind]()
 
 
 @tool
@@ -284,7 +284,7 @@ async def yields_without_end() -> Any:
     return numbers()
 
 
-def stream_faults() -> dict[str, Callable[[], Any]]:
+def list_stream_faults() -> dict[str, Callable[[], Any]]:
     """Return the operations on the standard streams."""
     child = "import sys; print('child', flush=True); print('child', file=sys.stderr)"
     return {
@@ -320,10 +320,10 @@ def _flood() -> None:
 @tool
 def streams(kind: str) -> str:
     """Do it in a thread."""
-    return f"answered {stream_faults()[kind]() is None}"
+    return f"answered {list_stream_faults()[kind]() is None}"
 
 
 @tool
 async def streams_async(kind: str) -> str:
     """Do it on the event loop."""
-    return f"answered {stream_faults()[kind]() is None}"
+    return f"answered {list_stream_faults()[kind]() is None}"

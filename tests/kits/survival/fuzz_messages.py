@@ -1,6 +1,6 @@
-"""Messages for fuzzing: right requests of every method, then changed as data and as bytes.
+"""Strategies for client messages: valid messages of every method, changed as data and as bytes.
 
-`subscriptions/listen` is not among them: over HTTP its answer has no end, so a plain client cannot wait for it.
+`subscriptions/listen` is left out: over HTTP its response has no end, so a plain client cannot wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.client.raw_client import Json
 from tests.kits.constants import ENVELOPE
 
 ID = "the id"
-"""A placeholder for an id that no other message has, wherever it is in a message's bytes."""
+"""A placeholder that the test replaces by a unique id, wherever it is in the bytes of a message."""
 CALLS: list[tuple[str, Json]] = [
     ("ping", {}),
     ("tools/list", {}),
@@ -35,18 +35,18 @@ CALLS: list[tuple[str, Json]] = [
     ("logging/setLevel", {"level": "error"}),
     ("server/discover", {}),
 ]
-NOTIFIED: list[tuple[str, Json]] = [
-    ("notifications/cancelled", {"requestId": "nobody's", "reason": "no more"}),
-    ("notifications/progress", {"progressToken": "nobody's", "progress": 0.5}),
+NOTIFICATIONS: list[tuple[str, Json]] = [
+    ("notifications/cancelled", {"requestId": "unknown", "reason": "no more"}),
+    ("notifications/progress", {"progressToken": "unknown", "progress": 0.5}),
     ("notifications/roots/list_changed", {}),
 ]
 
 
-def messages(*, stateless: bool) -> list[Json]:
+def list_valid_messages(*, stateless: bool) -> list[Json]:
     """Return a valid message of every kind in an era."""
     meta = {"_meta": ENVELOPE} if stateless else {}
     requests = [{"jsonrpc": "2.0", "id": ID, "method": name, "params": {**params, **meta}} for name, params in CALLS]
-    notifications = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFIED]
+    notifications = [{"jsonrpc": "2.0", "method": name, "params": {**params, **meta}} for name, params in NOTIFICATIONS]
     answered: list[Json] = [
         {"jsonrpc": "2.0", "id": ID, "result": {}},
         {"jsonrpc": "2.0", "id": ID, "error": {"code": -1, "message": "no"}},
@@ -78,53 +78,68 @@ VALUES = st.recursive(
 )
 
 
-def places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in some data, the whole first."""
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place, *(inner_place for step, item in inner for inner_place in places(item, (*place, step)))]
+def list_paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every value in some data: the keys and indexes that lead to it. The first path is empty."""
+    paths = [path]
+    members: Any = ()
+    if isinstance(data, dict):
+        members = data.items()
+    elif isinstance(data, list):
+        members = enumerate(data)
+    for key, value in members:
+        paths += list_paths(value, (*path, key))
+    return paths
 
 
-def changed(data: Any, place: tuple[Any, ...], how: str, name: str, value: Any) -> Any:
-    """The data with one place dropped, replaced, renamed, wrapped, or given one more member."""
-    if len(place) > 1:
-        if isinstance(data, list):
-            return [changed(x, place[1:], how, name, value) if n == place[0] else x for n, x in enumerate(data)]
-        return {key: changed(x, place[1:], how, name, value) if key == place[0] else x for key, x in data.items()}
-    if not place:
-        return value if how == "put" else [data] if how == "wrap" else data
+def change_at(data: Any, path: tuple[Any, ...], how: str, name: str, value: Any) -> Any:
+    """Return a copy of some data with a change at a path.
+
+    `how` is the change: drop or put (replace) the value, rename its key, wrap it in an array, swap it with another
+    member, or add a member next to it. `name` and `value` are for the changes that need them. In an array, every change
+    but drop replaces the value at the path by a new last item.
+    """
+    if not path:
+        if how == "put":
+            return value
+        return [data] if how == "wrap" else data
+    key, *inner_path = path
+    if inner_path:
+        copied = data.copy()
+        copied[key] = change_at(data[key], tuple(inner_path), how, name, value)
+        return copied
     if isinstance(data, list):
-        items = [item for index, item in enumerate(data) if index != place[0]]
+        items = [item for index, item in enumerate(data) if index != key]
         return items if how == "drop" else [*items, value]
-    old = data[place[0]]
-    items = {key: item for key, item in data.items() if key != place[0]}
+    old = data[key]
+    members = {member: item for member, item in data.items() if member != key}
     match how:
         case "drop":
-            return items
+            return members
         case "put":
-            return {**data, place[0]: value}
+            return {**data, key: value}
         case "rename":
-            return {**items, name: old}
+            return {**members, name: old}
         case "wrap":
-            return {**data, place[0]: [old] if name else {name: old}}
-        case "swap" if items:
-            other = next(iter(items))
-            return {**data, place[0]: data[other], other: old}
+            return {**data, key: [old] if name else {name: old}}
+        case "swap" if members:
+            other = next(iter(members))
+            return {**data, key: data[other], other: old}
     return {**data, name: value}
 
 
 @st.composite
-def reshaped(draw: st.DrawFn, *, stateless: bool) -> Any:
-    """A right message, a little wrong; sometimes not at all."""
-    data: Any = draw(st.sampled_from(messages(stateless=stateless)))
+def change_message(draw: st.DrawFn, *, stateless: bool) -> Any:
+    """Generate a valid message with up to three changes."""
+    data: Any = draw(st.sampled_from(list_valid_messages(stateless=stateless)))
     for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.sampled_from(places(data)))
+        place = draw(st.sampled_from(list_paths(data)))
         how = draw(st.sampled_from(["drop", "put", "put", "rename", "wrap", "swap", "add"]))
-        data = changed(data, place, how, draw(NAMES), draw(VALUES))
+        data = change_at(data, place, how, draw(NAMES), draw(VALUES))
     return data
 
 
-def written(data: Any) -> bytes:
-    """As JSON, where Python's has NaN and Infinity, and escapes of surrogates."""
+def encode_message(data: Any) -> bytes:
+    """Return a message as JSON. Python also writes NaN, Infinity and lone surrogates, which JSON does not allow."""
     return json.dumps(data).encode()
 
 
@@ -145,8 +160,8 @@ STEPS = st.lists(
 )
 
 
-def scratched(data: bytes, steps: list[tuple[str, float, int, bytes]]) -> bytes:
-    """Bytes with pieces inserted, dropped, copied and exchanged, in one line."""
+def corrupt_bytes(data: bytes, steps: list[tuple[str, float, int, bytes]]) -> bytes:
+    """Return bytes with some parts inserted, removed, copied or replaced, without line breaks."""
     for how, where, size, piece in steps:
         at = int(where * len(data))
         match how:
@@ -161,7 +176,7 @@ def scratched(data: bytes, steps: list[tuple[str, float, int, bytes]]) -> bytes:
     return data.replace(b"\n", b" ")
 
 
-def sequences(*, stateless: bool) -> st.SearchStrategy[list[bytes]]:
-    """The bytes of some messages, one after the other."""
-    sound = reshaped(stateless=stateless).map(written)
-    return st.lists(sound | sound | st.builds(scratched, sound, STEPS), min_size=1, max_size=4)
+def generate_sequences(*, stateless: bool) -> st.SearchStrategy[list[bytes]]:
+    """Generate the bytes of one to four messages."""
+    sound = change_message(stateless=stateless).map(encode_message)
+    return st.lists(sound | sound | st.builds(corrupt_bytes, sound, STEPS), min_size=1, max_size=4)

@@ -1,4 +1,4 @@
-"""The other offers of the fuzzed server: one of each kind."""
+"""A tool, a resource, a template and a prompt of the fuzzed server, in addition to the survival tools."""
 
 from __future__ import annotations
 

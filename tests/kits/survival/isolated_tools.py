@@ -20,7 +20,7 @@ import anyio
 from mcp_bridge import CallContext, tool
 
 
-def spoken(word: str) -> None:
+def print_to_stderr(word: str) -> None:
     """Print a word on stderr, which is the bridge's stderr."""
     print(word, file=sys.stderr, flush=True)
 
@@ -33,8 +33,8 @@ def pid() -> int:
 
 @tool
 async def stays(token: str) -> str:
-    """Be in flight until there is a file of this name."""
-    spoken(f"begun {token} {os.getpid()}")
+    """Run until a file with this name exists."""
+    print_to_stderr(f"begun {token} {os.getpid()}")
     while not os.path.exists(token):  # noqa: ASYNC110, ASYNC240 - another process makes it
         await anyio.sleep(0.02)
     return f"stayed {token}"
@@ -58,15 +58,15 @@ async def invokes(ctx: CallContext, name: str, times: int = 1) -> list[str]:
 @tool
 async def recurses_through_bridge(ctx: CallContext) -> str:
     """Call itself without end."""
-    spoken(f"level {os.getpid()}")
+    print_to_stderr(f"level {os.getpid()}")
     result = await ctx.invoke("recurses_through_bridge", {})
     return str(result.output or result.code)
 
 
 @tool
 async def async_sleeps(token: str) -> str:
-    """Wait for long, and end when it is given up."""
-    spoken(f"begun {token} {os.getpid()}")
+    """Wait for long, and end when the call is cancelled."""
+    print_to_stderr(f"begun {token} {os.getpid()}")
     await anyio.sleep(600)
     return "slept"
 
@@ -74,7 +74,7 @@ async def async_sleeps(token: str) -> str:
 @tool
 def sync_sleeps(token: str) -> str:
     """Hold a thread for long."""
-    spoken(f"begun {token} {os.getpid()}")
+    print_to_stderr(f"begun {token} {os.getpid()}")
     time.sleep(600)
     return "slept"
 
@@ -88,13 +88,13 @@ def environment() -> dict[str, str]:
 @tool
 def wreck(kind: str) -> Any:
     """Do it in a thread."""
-    return wrecks()[kind]()
+    return list_wrecks()[kind]()
 
 
 @tool
 async def wreck_async(kind: str) -> Any:
     """Do it on the event loop."""
-    return wrecks()[kind]()
+    return list_wrecks()[kind]()
 
 
 @tool
@@ -123,13 +123,13 @@ def leaves_children(token: str, dies: bool) -> list[int]:
         time.sleep(600)
     processes[2].wait()
     numbers = [os.getpid(), processes[0].pid, processes[1].pid, forked]
-    spoken(f"begun {token} {' '.join(map(str, numbers))}")
+    print_to_stderr(f"begun {token} {' '.join(map(str, numbers))}")
     if dies:
         os._exit(9)
     return numbers
 
 
-def wrecks() -> dict[str, Callable[[], Any]]:
+def list_wrecks() -> dict[str, Callable[[], Any]]:
     """Return the ways to corrupt or end a process."""
     return {
         "os._exit": lambda: os._exit(7),

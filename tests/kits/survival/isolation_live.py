@@ -1,12 +1,11 @@
-"""The shared parts of the survival tests of worker processes."""
+"""For survival tests of worker processes: servers with tools in workers, and the processes that belong to them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +21,25 @@ CODE = "mcp-bridge/code"
 SMALL = {"workers": 2, "memory": "512 MiB", "file_size": "8 MiB"}
 
 
-def settings_of(isolation: Any, **more: Any) -> dict[str, Any]:
+def make_settings(isolation: Any, **more: Any) -> dict[str, Any]:
     """Return settings with this isolation of the source."""
     return {"sources": [{"type": "python", "path": "own_tools.py", "isolation": isolation}], **more}
 
 
 @contextlib.contextmanager
-def isolated(way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any) -> Iterator[Any]:
+def run_isolated_server(
+    way: Way, folder: Path, isolation: Any = SMALL, tools: Any = TOOLS, **more: Any
+) -> Iterator[Any]:
     """Yield a server with tools in workers."""
     env, options = more.pop("env", None), more.pop("options", ())
-    with run_server(way, folder, tools, settings_of(isolation, **more), env=env, options=options) as server:
+    with run_server(way, folder, tools, make_settings(isolation, **more), env=env, options=options) as server:
         yield server
 
 
-def code_of(result: dict[str, Any]) -> str | None:
-    """The stable code of a failed result."""
+def get_code(result: dict[str, Any]) -> str | None:
+    """Return the stable code of a failed result, or None for a success."""
     code: str | None = (result.get("_meta") or {}).get(CODE) if result.get("isError") else None
     return code
-
-
-def eventually(holds: Callable[[], Any], within: float = TIMEOUT) -> Any:
-    """Wait until a condition is true, and return its value."""
-    end = time.monotonic() + within
-    while not (result := holds()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.02)
-    return result
 
 
 def is_gone(pid: int) -> bool:
@@ -58,14 +50,14 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def pids_of(server: Any, token: str) -> list[int]:
+def read_pids(server: Any, token: str) -> list[int]:
     """Return the processes in the output of a tool at its start."""
     server.wait_for_stderr(f"begun {token}")
     pids = [match[2] for match in BEGUN.finditer(server.stderr) if match[1] == token]
     return [int(pid) for pid in pids[-1].split()]
 
 
-def children_of(token: str) -> list[int]:
+def find_children(token: str) -> list[int]:
     """Return all running processes with a token in their command line."""
     marked = []
     for process in psutil.process_iter(["cmdline"]):
@@ -74,34 +66,37 @@ def children_of(token: str) -> list[int]:
     return [pid for pid in marked if not is_gone(pid)]
 
 
-def workers_of(server: Any) -> list[int]:
-    """Every process below the bridge."""
+def list_workers(server: Any) -> list[int]:
+    """Return all descendants of the bridge's process."""
     return [process.pid for process in psutil.Process(server.pid).children(recursive=True)]
 
 
 @contextlib.contextmanager
-def beside(server: Any) -> Iterator[None]:
-    """Two neighbours: a call in the bridge's own process, and one in another worker of the same source."""
+def keep_neighbours_in_flight(server: Any) -> Iterator[None]:
+    """Keep two calls in flight during the block: in the bridge's process, and in another worker of the same source.
+
+    Both must succeed after the block.
+    """
     token = os.urandom(4).hex()
     with server.keep_call_in_flight():
         waiting = server.send_call("stays", token=token)
-        pids_of(server, token)
+        read_pids(server, token)
         yield
         assert not waiting.done(), waiting.result()
         (server.folder / token).touch()
         assert waiting.result(TIMEOUT)["result"]["content"][0]["text"] == f"stayed {token}"
 
 
-def served_by(server: Any) -> int:
-    """The bridge's own process."""
+def get_bridge_pid(server: Any) -> int:
+    """Return the id of the bridge's process."""
     return int(server.get_text("whoami"))
 
 
-def changes(server: Any) -> int:
+def count_list_changes(server: Any) -> int:
     """Return the number of received list_changed notifications."""
     return sum(message.get("method") == "notifications/tools/list_changed" for message in server.received)
 
 
-def names_of(server: Any) -> set[str]:
+def list_names(server: Any) -> set[str]:
     """Return the names of the listed tools."""
     return {tool["name"] for tool in server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]}

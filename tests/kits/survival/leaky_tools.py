@@ -142,26 +142,26 @@ DOES = [_raises, _chained, _grouped, _noted, _base_exception, _tool_error, _in_t
 
 
 async def progresses(ctx: CallContext) -> str:
-    """Progress with it."""
+    """Report progress with the secrets."""
     await ctx.report_progress(1, 2, f"at {SECRETS}")
     return "done"
 
 
 async def tells(ctx: CallContext) -> str:
-    """A message of the log with it."""
+    """Send a log message with the secrets."""
     await ctx.log("error", {SECRETS: [SECRETS, PIN]}, logger=ALL[0])
     return "done"
 
 
 async def asks(ctx: CallContext) -> str:
-    """A question with it."""
+    """Ask a question with the secrets."""
     schema = {"type": "object", "properties": {"x": {"type": "string", "title": SECRETS, "default": ALL[0]}}}
     await ctx.ask(f"Is it {SECRETS}?", schema)
     return "done"
 
 
 async def needs(ctx: CallContext) -> Any:
-    """A `NeedsInput` with it."""
+    """Return a question with the secrets."""
     if ctx.answers:
         return "done"
     return NeedsInput({"q": Form(f"Is it {SECRETS}?", {"type": "object", "properties": {"x": {"type": "string"}}})}, 1)
@@ -193,7 +193,7 @@ async def lies() -> Any:
 
 
 def completes(value: str) -> list[str]:
-    """Completions with it; some raise it."""
+    """Return completions with the secrets, or raise an error with them."""
     if value == "raise":
         _raises()
     if value == "odd":

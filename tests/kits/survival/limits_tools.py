@@ -19,21 +19,21 @@ def paint(color: str = "red", count: int = 1) -> str:
 
 @tool
 async def sleep_long() -> str:
-    """Never answer."""
+    """Never return."""
     await anyio.sleep_forever()
     return "woken"
 
 
 @tool
 async def other_sleep() -> str:
-    """Never answer either."""
+    """Never return, under another name."""
     await anyio.sleep_forever()
     return "woken"
 
 
 @tool
 async def holds(token: str) -> str:
-    """Hold a place until its end is released."""
+    """Hold a slot until `release` is called with this token."""
     from survival_tools import RELEASED
 
     print(f"held {token}", file=sys.stderr, flush=True)
@@ -43,25 +43,25 @@ async def holds(token: str) -> str:
 
 @tool
 def letters(count: int) -> str:
-    """So many characters, each place another."""
+    """Return this many characters. Each group of eight has its own position as its text."""
     return "".join(f"{place:08d}" for place in range(0, count, 8))[:count]
 
 
 @tool
 def picture(size: int) -> Image:
-    """A picture of so many bytes."""
+    """Return a picture of this many bytes."""
     return Image(b"\x89PNG\r\n\x1a\n" + bytes(size - 8), "image/png")
 
 
 @tool
 def blocks(count: int, text: str) -> list[Any]:
-    """So many blocks."""
+    """Return this many blocks of text."""
     return [Text(text)] * count
 
 
 @tool
 def pictures(count: int) -> list[Any]:
-    """So many small pictures."""
+    """Return this many small pictures."""
     return [Image(b"\x89PNG\r\n\x1a\n", "image/png")] * count
 
 
@@ -73,7 +73,7 @@ def takes(data: Any) -> str:
 
 @tool
 def several(items: list[int], words: list[Annotated[str, Field(pattern=r"^(a+)+b$")]] | None = None) -> int:
-    """How many items there are."""
+    """Return the number of items."""
     return len(items) + len(words or [])
 
 

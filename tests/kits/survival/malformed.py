@@ -132,7 +132,7 @@ def _twice(era: Era) -> Iterator[Row]:
         number = f"variant {member}" if member not in ("id", "method") else None
         number = "variant method" if member == "method" else number
         yield row(f"{member} in the wrong case", alone, NO_REQUEST, number)
-    smuggled = era.ask("Name", "tools/call", name="echo", Name="release", arguments={"text": "hello"})
+    smuggled = era.request("Name", "tools/call", name="echo", Name="release", arguments={"text": "hello"})
     yield row("name in both cases", smuggled, NO_REQUEST, "Name")
     yield row("arguments that differ by case", era.call("cased", {"text": "a", "Text": "b"}), FAILED, "cased")
 
@@ -192,7 +192,7 @@ def _methods(era: Era) -> Iterator[Row]:
         "of a megabyte": LONG, "a notification": "notifications/initialized", "in Cyrillic": "t\u043e\u043els/list",
     }  # fmt: skip
     for name, value in unknown.items():
-        yield row(f"method {name}", era.ask(f"m {name}", value), NO_METHOD, f"m {name}")
+        yield row(f"method {name}", era.request(f"m {name}", value), NO_METHOD, f"m {name}")
     for name, params in [
         ("an array", []),
         ("positions", ["echo"]),
@@ -253,18 +253,18 @@ def _notifications(_: Era) -> Iterator[Row]:
 
 
 def _over_http(row: Row, way: Way) -> Row:
-    """Rows with an earlier response by the transport.
+    """Return a row with the response expected over HTTP, where the transport may reject a message first.
 
-    In 2026-07-28 the headers repeat the method and the name. A value that headers cannot contain does not match, and
-    there are no responses by clients.
+    In 2026-07-28 headers repeat the method and the name, so a value that a header cannot contain does not match.
+    Clients of this version send no responses, so the server rejects these.
     """
     if not way.stateless:
         return row
     if row.name in UNREPEATED:
-        return replace(row, wanted=BAD_HEADER)
+        return replace(row, expected=BAD_HEADER)
     if row.name == "initialize of the other era":
-        return replace(row, wanted=NO_METHOD)
-    return replace(row, wanted=NO_REQUEST) if row.wanted == SILENCE and b'"method"' not in row.data else row
+        return replace(row, expected=NO_METHOD)
+    return replace(row, expected=NO_REQUEST) if row.expected == SILENCE and b'"method"' not in row.data else row
 
 
 UNREPEATED = frozenset(
@@ -282,7 +282,7 @@ GROUPS: dict[str, Callable[[Era], Iterator[Row]]] = {
 }  # fmt: skip
 
 
-def rows(way: Way, group: str) -> list[Row]:
-    """The rows of a group for a way."""
+def list_rows(way: Way, group: str) -> list[Row]:
+    """Return the rows of a group for a way."""
     table = list(GROUPS[group](Era(way.stateless)))
     return [_over_http(row, way) for row in table] if way.transport == "http" else table

@@ -29,13 +29,13 @@ def shapes(era: Era) -> Iterator[Row]:
             deep = f"{opening * depth}1{closing * depth}"
             call = json.dumps(era.call(name, {"text": "HERE"})).replace('"HERE"', deep)
             yield Row(f"{name} in arguments", call.encode(), FAILED, name)
-            message = json.dumps(era.ask(f"{name} beside", "tools/list", more="HERE")).replace('"HERE"', deep)
+            message = json.dumps(era.request(f"{name} beside", "tools/list", more="HERE")).replace('"HERE"', deep)
             yield Row(f"{name} in params", message.encode(), RESULT, f"{name} beside")
             outside = json.dumps({**era.good(f"{name} outside"), "more": "HERE"}).replace('"HERE"', deep)
             yield Row(f"{name} in the envelope", outside.encode(), RESULT, f"{name} outside")
     many = {f"k{index}": index for index in range(100_000)}
     yield row("100000 keys in arguments", era.call("many", many), FAILED, "many")
-    yield row("100000 keys in params", era.ask("wide", "tools/list", **many), RESULT, "wide")
+    yield row("100000 keys in params", era.request("wide", "tools/list", **many), RESULT, "wide")
     yield row("100000 keys in the envelope", {**era.good("outer"), **many}, RESULT, "outer")
     yield row("a list of 200000", era.call("flat", {"text": [0] * 200_000}), FAILED, "flat")
     yield row("an argument of 3 megabytes", era.call("big", {"text": "x" * 3_000_000}), RESULT, "big")
@@ -54,16 +54,16 @@ def meta(era: Era) -> Iterator[Row]:
             continue
         yield row(f"meta {name}", message, BAD_PARAMS, f"meta {name}")
     for name, token in [("a float", 1.5), ("null", None), ("true", True), ("an array", [1]), ("an object", {})]:
-        asked = era.ask(f"token {name}", "tools/list", _meta={"progressToken": token})
+        asked = era.request(f"token {name}", "tools/list", _meta={"progressToken": token})
         yield row(f"progress token {name}", asked, BAD_PARAMS, f"token {name}")
     for name, token in [("negative", -1), ("empty", ""), ("of a megabyte", LONG)]:
         call = era.call(f"token {name}", {"text": "x"})
         call["params"]["_meta"]["progressToken"] = token
         yield row(f"progress token {name}", call, RESULT, f"token {name}")
     odd = {"a": 1, "com.example/x": [{}], "": None, "io.modelcontextprotocol/unknown": 3}
-    yield row("unknown meta", era.ask("odd meta", "tools/list", _meta=odd), RESULT, "odd meta")
+    yield row("unknown meta", era.request("odd meta", "tools/list", _meta=odd), RESULT, "odd meta")
     for name, cursor in [("a number", 7), ("an array", []), ("true", True), ("an object", {})]:
-        yield row(f"cursor {name}", era.ask(f"c {name}", "tools/list", cursor=cursor), BAD_PARAMS, f"c {name}")
+        yield row(f"cursor {name}", era.request(f"c {name}", "tools/list", cursor=cursor), BAD_PARAMS, f"c {name}")
     for name, cursor in [
         ("invented", "invented"),
         ("empty", ""),
@@ -71,7 +71,7 @@ def meta(era: Era) -> Iterator[Row]:
         ("not ASCII", "\u00e9"),
         ("long", LONG),
     ]:
-        yield row(f"cursor {name}", era.ask(f"c {name}", "tools/list", cursor=cursor), BAD_PARAMS, f"c {name}")
+        yield row(f"cursor {name}", era.request(f"c {name}", "tools/list", cursor=cursor), BAD_PARAMS, f"c {name}")
 
 
 def calls(era: Era) -> Iterator[Row]:
@@ -84,7 +84,7 @@ def calls(era: Era) -> Iterator[Row]:
     for name, value in unknown.items():
         yield row(f"tool name {name}", era.call(f"n {name}", {"text": "x"}, value), BAD_PARAMS, f"n {name}")
     yield row("tool name of a megabyte", era.call("n long", {}, LONG), BAD_PARAMS, "n long")
-    yield row("tool name missing", era.ask("n", "tools/call", arguments={}), BAD_PARAMS, "n")
+    yield row("tool name missing", era.request("n", "tools/call", arguments={}), BAD_PARAMS, "n")
     for name, value in [("an array", []), ("a text", "{}"), ("a number", 7), ("true", True)]:
         yield row(f"arguments {name}", era.call(f"a {name}", value), BAD_PARAMS, f"a {name}")
     wrong: dict[str, Any] = {
@@ -94,7 +94,7 @@ def calls(era: Era) -> Iterator[Row]:
     for name, value in wrong.items():
         yield row(f"argument {name}", era.call(f"w {name}", value), FAILED, f"w {name}")
     yield row("arguments null", era.call("none", None), FAILED, "none")
-    yield row("arguments absent", era.ask("absent", "tools/call", name="echo"), FAILED, "absent")
+    yield row("arguments absent", era.request("absent", "tools/call", name="echo"), FAILED, "absent")
 
 
 def others(era: Era) -> Iterator[Row]:
@@ -113,7 +113,7 @@ def others(era: Era) -> Iterator[Row]:
     for method, several in params_by_method.items():
         for index, params in enumerate(several):
             yield row(
-                f"{method} {index}", era.ask(f"{method} {index}", method, **params), BAD_PARAMS, f"{method} {index}"
+                f"{method} {index}", era.request(f"{method} {index}", method, **params), BAD_PARAMS, f"{method} {index}"
             )
 
 
@@ -123,29 +123,29 @@ def eras(era: Era) -> Iterator[Row]:
         yield from without_handshake(era)
         return
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    yield row("initialize again", era.ask("again", "initialize", **hello), NO_REQUEST, "again")
-    yield row("initialize again with nothing", era.ask("hello", "initialize"), NO_REQUEST, "hello")
+    yield row("initialize again", era.request("again", "initialize", **hello), NO_REQUEST, "again")
+    yield row("initialize again with nothing", era.request("hello", "initialize"), NO_REQUEST, "hello")
     for name, level in [("a number", 7), ("unknown", "loud"), ("null", None), ("in other case", "Debug")]:
-        yield row(f"level {name}", era.ask(f"l {name}", "logging/setLevel", level=level), BAD_PARAMS, f"l {name}")
-    yield row("level missing", era.ask("l", "logging/setLevel"), BAD_PARAMS, "l")
+        yield row(f"level {name}", era.request(f"l {name}", "logging/setLevel", level=level), BAD_PARAMS, f"l {name}")
+    yield row("level missing", era.request("l", "logging/setLevel"), BAD_PARAMS, "l")
     for index, params in enumerate([{}, {"uri": 7}, {"uri": "nothing://there"}]):
         yield row(
-            f"subscribe {index}", era.ask(f"s {index}", "resources/subscribe", **params), BAD_PARAMS, f"s {index}"
+            f"subscribe {index}", era.request(f"s {index}", "resources/subscribe", **params), BAD_PARAMS, f"s {index}"
         )
     yield row("params null", {**era.good("p null"), "params": None}, RESULT, "p null")
-    yield row("listen", era.ask("listen", "subscriptions/listen", notifications={}), NO_METHOD, "listen")
-    yield row("an envelope of the other era", era.ask("other", "tools/list", _meta=ENVELOPE), NO_REQUEST, "other")
+    yield row("listen", era.request("listen", "subscriptions/listen", notifications={}), NO_METHOD, "listen")
+    yield row("an envelope of the other era", era.request("other", "tools/list", _meta=ENVELOPE), NO_REQUEST, "other")
 
 
 def without_handshake(era: Era) -> Iterator[Row]:
     """2026-07-28: every request has the client and the version."""
     version = "io.modelcontextprotocol/protocolVersion"
     for name, value in [("unknown", "2099-01-01"), ("empty", ""), ("of the handshake", "2025-11-25")]:
-        message = era.ask(f"pv {name}", "tools/list", _meta={version: value})
+        message = era.request(f"pv {name}", "tools/list", _meta={version: value})
         yield row(f"version {name}", message, BAD_VERSION, f"pv {name}")
     for name, odd in [("a number", 20260728), ("null", None), ("an array", [])]:
         yield row(
-            f"version {name}", era.ask(f"pv {name}", "tools/list", _meta={version: odd}), BAD_PARAMS, f"pv {name}"
+            f"version {name}", era.request(f"pv {name}", "tools/list", _meta={version: odd}), BAD_PARAMS, f"pv {name}"
         )
     for key in ENVELOPE:
         if key.endswith("clientInfo"):
@@ -155,14 +155,14 @@ def without_handshake(era: Era) -> Iterator[Row]:
         message = {**era.good(f"no {key[-7:]}"), "params": {"_meta": fields}}
         yield row(f"meta without {key.rsplit('/')[-1]}", message, BAD_PARAMS, f"no {key[-7:]}")
     for key in ("clientInfo", "clientCapabilities"):
-        message = era.ask(f"odd {key}", "tools/list", _meta={f"io.modelcontextprotocol/{key}": [7]})
+        message = era.request(f"odd {key}", "tools/list", _meta={f"io.modelcontextprotocol/{key}": [7]})
         yield row(f"meta with odd {key}", message, BAD_PARAMS, f"odd {key}")
     for index, params in enumerate([{}, {"notifications": 7}, {"notifications": {"toolsListChanged": [1]}}]):
         yield row(
-            f"listen {index}", era.ask(f"lis {index}", "subscriptions/listen", **params), BAD_PARAMS, f"lis {index}"
+            f"listen {index}", era.request(f"lis {index}", "subscriptions/listen", **params), BAD_PARAMS, f"lis {index}"
         )
     yield row("params null", {**era.good("p null"), "params": None}, BAD_PARAMS, "p null")
     yield row("params missing", {"jsonrpc": "2.0", "id": "p", "method": "tools/list"}, BAD_PARAMS, "p")
-    yield row("level of the other era", era.ask("level", "logging/setLevel", level="info"), NO_METHOD, "level")
-    yield row("subscribe of the other era", era.ask("sub", "resources/subscribe", uri="a://b"), NO_METHOD, "sub")
-    yield row("initialize of the other era", era.ask("init", "initialize"), BAD_VERSION, "init")
+    yield row("level of the other era", era.request("level", "logging/setLevel", level="info"), NO_METHOD, "level")
+    yield row("subscribe of the other era", era.request("sub", "resources/subscribe", uri="a://b"), NO_METHOD, "sub")
+    yield row("initialize of the other era", era.request("init", "initialize"), BAD_VERSION, "init")

@@ -26,7 +26,7 @@ ENV = {
     "PIN_SECRET": "4815162342",
 }
 PARTS = ("sk-live", "7d1f", "9a\\", "3z é", "seals-states", "w5x2", "of-http", "4f5e6d", "4815162342")
-"""Pieces that are in the secrets and nowhere else, and that no way of writing changes."""
+"""Parts of the secrets that are in no other text, and that look the same in JSON, in URLs and in Python's repr."""
 PLANTED = '''
 from pydantic import BaseModel
 
@@ -57,11 +57,11 @@ SETTINGS: dict[str, Any] = {
 ASKABLE = ClientProfile(capabilities={"elicitation": {"form": {}}}, token=ENV["HTTP_TOKEN"])
 STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ ")
 OTHERS = ("begun ", "Serving ")
-"""How lines on stderr begin that are none of the log's: a tool's `print`, and the bridge's word to a person."""
+"""The beginnings of lines on stderr that are no log records: the output of a tool, and the address of the server."""
 
 
 @contextmanager
-def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
+def run_leaking_server(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
     """Yield a server with secrets in its settings, tools that leak them, and a log file."""
     (folder / "planted.py").write_text(PLANTED)
     options = ("--log-file", "the.log", "--log-level", "debug")
@@ -69,8 +69,8 @@ def leaking(way: Way, folder: Path, **settings: Any) -> Iterator[Any]:
         yield server
 
 
-def leaks(text: str) -> list[str]:
-    """The pieces of secrets in a text, also those in its base64."""
+def find_secrets(text: str) -> list[str]:
+    """Return the parts of secrets in a text, including those in Base64."""
     secrets = [
         secret for secret in PARTS if secret in text or json.dumps(secret)[1:-1] in text or quote(secret) in text
     ]
@@ -83,12 +83,12 @@ def leaks(text: str) -> list[str]:
     return secrets
 
 
-def keeps_secrets(server: Any) -> None:
-    """Assert that the output contains no secrets, and that every line of the log is a whole record."""
+def assert_no_secrets(server: Any) -> None:
+    """Check that the output contains no secrets, and that every line of the log belongs to a record."""
     log = (server.folder / "the.log").read_text()
-    assert not leaks(server.output.decode())
-    assert not leaks(server.stderr)
-    assert not leaks(log)
+    assert not find_secrets(server.output.decode())
+    assert not find_secrets(server.stderr)
+    assert not find_secrets(log)
     for line in (*server.stderr.splitlines(), *log.splitlines()):
         assert STAMPED.match(line) or line.startswith(("  ", *OTHERS)), line
         assert line.isprintable(), line
@@ -120,7 +120,7 @@ class Sse:
             return self.text
 
     def close(self) -> None:
-        """Leave."""
+        """Close the stream."""
         self._answer.close()
 
     def _read_messages(self) -> None:

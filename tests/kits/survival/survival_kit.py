@@ -1,4 +1,8 @@
-"""The shared parts of the survival tests: the ways to a server process, and a server with the survival tools."""
+"""For survival tests: the ways to connect to a server process, and server processes with the survival tools.
+
+A survival test makes a tool or a client misbehave, and checks that the server goes on: a call of the tool `neighbour`,
+which is in flight meanwhile, must succeed.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,17 @@ from tests.client.server_process import ClientProfile, HttpServerProcess, StdioS
 
 SURVIVAL_TOOLS = Path(__file__).with_name("survival_tools.py")
 WAYS = [Way(transport, stateless) for transport in ("stdio", "http") for stateless in (False, True)]
-ONE = Way("stdio", stateless=True)
-"""The way of a test whose subject is the same on every way."""
-OTHER = Way("http", stateless=False)
-"""The way that differs from it in both the transport and the era."""
-ON_ONE_WAY = pytest.mark.parametrize("way", [ONE], ids=str)
-BOTH = pytest.mark.parametrize("way", [ONE, OTHER], ids=str)
+FIRST_WAY = Way("stdio", stateless=True)
+"""The way of tests whose subject does not depend on the transport or the era."""
+SECOND_WAY = Way("http", stateless=False)
+"""A way with another transport and another era."""
+ON_ONE_WAY = pytest.mark.parametrize("way", [FIRST_WAY], ids=str)
+ON_BOTH_WAYS = pytest.mark.parametrize("way", [FIRST_WAY, SECOND_WAY], ids=str)
 
 
 def on_one_way(name: str, rows: Iterable[Any], smoke: Iterable[Any] = ()) -> pytest.MarkDecorator:
     """Run each row of a table on one way, and the few rows of the smoke test on the other."""
-    cases = [*((ONE, row) for row in rows), *((OTHER, row) for row in smoke)]
+    cases = [*((FIRST_WAY, row) for row in rows), *((SECOND_WAY, row) for row in smoke)]
     return pytest.mark.parametrize(("way", name), cases, ids=[f"{way}-{ascii(row)[1:-1]}" for way, row in cases])
 
 

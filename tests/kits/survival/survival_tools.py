@@ -15,7 +15,7 @@ RELEASED: defaultdict[str, anyio.Event] = defaultdict(anyio.Event)
 
 @tool
 async def neighbour(token: str) -> str:
-    """Be in flight until `release` is called with the same token."""
+    """Run until `release` is called with the same token."""
     print(f"begun {token}", file=sys.stderr, flush=True)
     await RELEASED[token].wait()
     return f"neighbour {token}"
@@ -23,7 +23,7 @@ async def neighbour(token: str) -> str:
 
 @tool
 async def release(token: str) -> str:
-    """Let a neighbour be answered."""
+    """Let the call of `neighbour` with this token return."""
     RELEASED[token].set()
     return "released"
 
@@ -36,5 +36,5 @@ async def whoami() -> int:
 
 @tool
 def echo(text: str) -> str:
-    """Say it again."""
+    """Return the text."""
     return text

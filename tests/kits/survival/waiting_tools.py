@@ -20,7 +20,7 @@ import anyio
 from mcp_bridge import tool
 
 
-def given_up() -> dict[str, list[str]]:
+def get_state() -> dict[str, list[str]]:
     """Return the released calls (`free`) and the ended calls. This state is outside of the module's offer."""
     state: dict[str, list[str]] = sys.__dict__.setdefault("_survival", {})
     return state
@@ -35,22 +35,22 @@ async def blocks(seconds: float) -> str:
 
 @tool
 def holds(token: str) -> str:
-    """Hold a thread until freed."""
-    while token not in given_up():
+    """Hold a thread until `free` is called with this token."""
+    while token not in get_state():
         time.sleep(0.01)
     return "freed"
 
 
 @tool
 async def free(token: str) -> str:
-    """Let those who hold go on."""
-    given_up()[token] = []
+    """Let the calls that wait for this token return."""
+    get_state()[token] = []
     return "freed"
 
 
 @tool
 async def swallows(times: int) -> str:
-    """Swallow so many cancellations."""
+    """Suppress this many cancellations."""
     for _ in range(times):
         with contextlib.suppress(BaseException):
             await anyio.sleep(60)
@@ -61,7 +61,7 @@ async def swallows(times: int) -> str:
 async def shields(token: str) -> str:
     """Continue in a shielded scope until released, and suppress asyncio's cancellation, which ignores the shield."""
     with anyio.CancelScope(shield=True):
-        while token not in given_up():
+        while token not in get_state():
             with contextlib.suppress(asyncio.CancelledError):
                 await anyio.sleep(0.01)
     return "went on"
@@ -69,14 +69,14 @@ async def shields(token: str) -> str:
 
 @tool
 async def never_gives_up(token: str) -> str:
-    """Swallow every cancellation until freed."""
-    while token not in given_up():
+    """Suppress every cancellation until `free` is called with this token."""
+    while token not in get_state():
         with contextlib.suppress(BaseException):
             await asyncio.sleep(60)
     return "went on"
 
 
-def left_behind() -> dict[str, Callable[[], Any]]:
+def list_leftovers() -> dict[str, Callable[[], Any]]:
     """Return the things a tool may leave behind."""
     child = "import time; time.sleep(600)"
     return {
@@ -101,7 +101,7 @@ def _fork() -> None:
 @tool
 def leaves(kind: str) -> str:
     """Leave it behind."""
-    left_behind()[kind]()
+    list_leftovers()[kind]()
     return "answered"
 
 
@@ -119,7 +119,7 @@ async def leaves_a_task(kind: str) -> str:
     return "answered"
 
 
-def changes() -> dict[str, Callable[[], Any]]:
+def list_changes() -> dict[str, Callable[[], Any]]:
     """Return the changes of shared state."""
     return {
         "a thread that raises": lambda: _in_thread(_exit, "in a thread", ValueError("in a thread")),
@@ -154,7 +154,7 @@ def _in_thread(function: Callable[..., Any], *args: Any) -> None:
 @tool
 async def alters(kind: str) -> str:
     """Do it on the event loop."""
-    changes()[kind]()
+    list_changes()[kind]()
     return "answered"
 
 

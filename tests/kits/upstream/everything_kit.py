@@ -1,4 +1,4 @@
-"""The SDK's server with everything, in every way it can be reached, behind a bridge with the official client."""
+"""The SDK's server with every feature (sdk_server.py) on each transport, behind a bridge with the official client."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Way:
                 process.kill()
 
 
-ASKING = [
+ASKING_WAYS = [
     Way("stdio", "handshake"), Way("stdio", "dual"), Way("http", "handshake"), Way("http", "stateless"),
     Way("sse", "handshake"),
 ]  # fmt: skip
-"""Ways in which a server can ask, and report what belongs to no call."""
-WAYS = [*ASKING, Way("http-stateless", "handshake")]
+"""Ways on which a server can ask questions, and send notifications that belong to no call."""
+WAYS = [*ASKING_WAYS, Way("http-stateless", "handshake")]
 
 
 class Host:
@@ -130,10 +130,3 @@ async def wait_for_names(client: Client, tool: str, are_expected: Callable[[list
             (result.structured_content or {})["names"]
         ):
             await anyio.sleep(0.02)
-
-
-async def wait_until(is_true: Callable[[], bool]) -> None:
-    """Wait until the client has received all expected messages."""
-    with anyio.fail_after(30):
-        while not is_true():  # noqa: ASYNC110 - the client's callbacks have no event
-            await anyio.sleep(0.01)

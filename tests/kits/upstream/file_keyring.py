@@ -11,7 +11,7 @@ from keyring.errors import KeyringLocked
 
 
 class FileKeyring(KeyringBackend):
-    """Chosen by PYTHON_KEYRING_BACKEND in the processes of a test."""
+    """The keyring of the processes of a test, which set PYTHON_KEYRING_BACKEND to it."""
 
     priority = 1  # type: ignore[assignment]
 

@@ -1,4 +1,7 @@
-"""An MCP server over stdio that tries to harm its clients. Its argument names the way."""
+"""An MCP server over stdio that tries to harm its clients with control characters, long texts and malformed messages.
+
+Its argument names the case.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An MCP server in plain Python with a fast start, and without faults except the fault in its arguments.
+"""An MCP server in plain Python, which starts fast and has the fault named by its argument, or none.
 
-`plain_server.py stdio FAULT [TOKEN]` speaks over its standard streams, `plain_server.py http FAULT PORT` over HTTP.
+`plain_server.py stdio FAULT [TOKEN]` serves over its standard streams, `plain_server.py http FAULT PORT` over HTTP.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTS = {"hang in prompts": {"prompts": {}}, "capability without parts": {"resou
 LISTS = {"resources/list": "resources", "prompts/list": "prompts", "resources/templates/list": "resourceTemplates"}
 FOREVER = 10_000
 POLLS, POLL_INTERVAL = 12, 50
-"""How often a client has to ask for a response, and after how many milliseconds each time."""
+"""How often a client has to reconnect for a response, and how many milliseconds it has to wait each time."""
 MALFORMED: dict[str, Any] = {
     "text": "a text",
     "null": None,
@@ -38,7 +38,7 @@ NO_JSON = {
     "content": [{"type": "text", "text": "an emoj\ud83d"}],
     "structuredContent": {"n": float("nan"), "s": "\udc00"},
 }
-"""What programs write as JSON although it is none: halves of surrogate pairs, and numbers that are none."""
+"""A result with values that some programs write although JSON does not allow them: lone surrogates and NaN."""
 RAW = {
     "number that is too large": b'{"content": [], "structuredContent": {"n": 1e400}}',
     "raw tab": b'{"content": [{"type": "text", "text": "a\tb"}]}',
@@ -47,7 +47,7 @@ RAW = {
     "unknown escape": b'{"content": [{"type": "text", "text": "\\x41"}]}',
     "large and unknown escape": b'{"content": [{"type": "text", "text": "' + b"x" * 500_000 + b'\\x41"}]}',
 }
-"""Results as servers write them that make JSON by hand."""
+"""Results of servers that write JSON without a library."""
 
 
 def make_bombs() -> list[Json]:
@@ -212,14 +212,14 @@ AT_START: dict[str, Callable[[], object]] = {
     "closes output": lambda: (os.close(1), time.sleep(FOREVER)),
     "endless garbage": lambda: write_forever(os.urandom(65536)),
 }
-"""What a server does instead of serving."""
+"""Faults that replace the whole server."""
 FLOODS = {
     "floods notifications": notify("notifications/message", level="info", data="x" * 100),
     "floods list changes": notify("notifications/tools/list_changed"),
     "floods requests": json.dumps(PING).encode() + b"\n",
     "floods replies": b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n',
 }
-"""What a server writes all the time, once it has received its first call."""
+"""What a server writes without pause after its first call, by fault."""
 
 
 def serve_stdio(fault: str, token: str) -> None:

@@ -1,4 +1,4 @@
-"""An MCP server over stdio in plain Python with a tool that returns its argument: `result_server.py ERA`.
+"""An MCP server over stdio in plain Python whose tool returns the result in its argument: `result_server.py ERA`.
 
 Its resource and prompt contain the same embedded resource. ERA is handshake or stateless.
 """

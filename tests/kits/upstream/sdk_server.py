@@ -88,7 +88,7 @@ TOOLS: list[Json] = [
 ]  # fmt: skip
 
 
-class Offered:
+class EverythingServer:
     """The offer of the server, and its received requests."""
 
     def __init__(self, era: str) -> None:
@@ -292,7 +292,7 @@ def build_sse_app(server: Server[Any], era: str) -> Starlette:
 def main() -> None:
     """Serve until the end of the input, or until killed."""
     transport, era = sys.argv[1:3]
-    server = Offered(era).build()
+    server = EverythingServer(era).build()
     if transport == "stdio":
         anyio.run(serve_stdio, server, era)
         return

@@ -1,4 +1,4 @@
-"""Settings with real server processes, and bridges over them."""
+"""Bridges in front of real server processes (plain_server.py), and their settings."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Json = dict[str, Any]
 
 
 def write_command(fault: str = "", token: str = "", **options: Any) -> Json:
-    """Write the entry of a server over stdio."""
+    """Return the settings of a server over stdio."""
     return {"command": sys.executable, "args": ["-I", "-S", str(SERVER), "stdio", fault, token], **options}
 
 
 @contextlib.contextmanager
 def run_http_server(fault: str = "", port: int = 0) -> Iterator[str]:
-    """Run a server over HTTP; yield the start of its addresses."""
+    """Run a server over HTTP; yield its base URL."""
     command = [sys.executable, "-I", "-S", str(SERVER), "http", fault, str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.kits.node.needed import say
+from tests.kits.node.needed import print_uncaptured
 from tests.kits.web.page_server import PageServer
 
 ARGUMENTS = [
@@ -23,19 +23,19 @@ TIMEOUT_MS = 30_000
 
 
 def find_chromium(config: pytest.Config) -> str:
-    """The path of Chromium; without it, the tests are skipped aloud, and fail in CI."""
+    """Return the path of Chromium. Without it, print the reason and skip the test; in CI the test fails."""
     if path := shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"):
         return path
     reason = "the page was NOT TESTED in a browser: install chromium"
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
-    say(config, reason)
+    print_uncaptured(config, reason)
     pytest.skip(reason)
 
 
 @contextmanager
 def launch(config: pytest.Config) -> Iterator[Browser]:
-    """Run a browser. Its driver has an event loop in this thread, so tests of the same time use other threads."""
+    """Run a browser. Its driver runs an event loop in this thread, so tests that use another loop need a thread."""
     path = find_chromium(config)
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as driver:

@@ -1,4 +1,4 @@
-"""`dev` and `top` as processes."""
+"""Runs the commands `dev` and `top` as processes, and waits for texts in their output."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RunningCommand:
 
 
 @contextlib.asynccontextmanager
-async def running_command(folder: Path, *arguments: str, **environ: str) -> AsyncIterator[RunningCommand]:
+async def run_command(folder: Path, *arguments: str, **environ: str) -> AsyncIterator[RunningCommand]:
     """Run the command in a folder with the file of a tool."""
     (folder / "tools.py").write_text(TOOLS) if not (folder / "tools.py").exists() else None
     env = {**os.environ, **environ}

@@ -1,4 +1,4 @@
-"""A bridge with its page on a real socket, and a reader of the page's API."""
+"""A bridge with its page on a real socket, and a client of the page's API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge._web.api import OperatorApi
 from mcp_bridge._web.subject import PageOptions
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import HttpWay, stateless_request
+from tests.kits.http.http_hosting import HttpWay, make_stateless_request
 
 TOKEN = "operator-token"
 MODERN, LEGACY = HttpWay("http", "2026-07-28"), HttpWay("http", "legacy")
@@ -51,7 +51,7 @@ class PageReader:
 
     async def call_tool(self, name: str, **arguments: Any) -> Json:
         """Call a tool as a stateless client without user interaction."""
-        request = stateless_request("tools/call", {"name": name, "arguments": arguments})
+        request = make_stateless_request("tools/call", {"name": name, "arguments": arguments})
         response = await self.http.post("/mcp", **request)
         result: Json = response.json()["result"]
         return result
@@ -117,7 +117,7 @@ class ServedPage:
 
 
 @contextlib.asynccontextmanager
-async def served_page(
+async def serve_page(
     tools: ToolRegistry | Bridge,
     *,
     token: str | None = TOKEN,
@@ -126,7 +126,7 @@ async def served_page(
     settings: Settings | None = None,
     **options: Any,
 ) -> AsyncIterator[ServedPage]:
-    """A bridge with its page on a free port. `options` are those of `PageOptions`, and `settings`."""
+    """Serve a bridge with its page on a free port. `options` are fields of `PageOptions`."""
     bridge = to_bridge(tools)
     tokens = StaticTokens(token, principals or {})
     authenticator = Authenticator(tokens) if token is not None or principals else None

@@ -1,4 +1,4 @@
-"""The official client, speaking exactly one protocol version to the SDK's own server."""
+"""Connects the official client to the bridge with exactly one protocol version, and checks results with the SDK."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING: dict[str, Any] = {"type": "object"}
 
 
 @contextlib.asynccontextmanager
-async def speaking(tools: ToolRegistry | Bridge, version: str) -> AsyncIterator[Client]:
+async def connect_with_version(tools: ToolRegistry | Bridge, version: str) -> AsyncIterator[Client]:
     """Yield a client of this version."""
     with mock.patch.object(client_session, "LATEST_HANDSHAKE_VERSION", version):
         async with connect(tools, mode=STATELESS if version == STATELESS else "legacy") as client:
@@ -39,37 +39,37 @@ async def speaking(tools: ToolRegistry | Bridge, version: str) -> AsyncIterator[
             yield client
 
 
-def registry_of(*entries: ToolEntry) -> ToolRegistry:
+def build_registry(*entries: ToolEntry) -> ToolRegistry:
     registry = ToolRegistry()
     for entry in entries:
         registry.register(entry)
     return registry
 
 
-def answering(answer: Any, **fields: Any) -> ToolEntry:
+def make_constant_tool(answer: Any, **fields: Any) -> ToolEntry:
     """Return a tool named `t` with a constant result or exception."""
-    return entry_of(lambda data: raising(answer) if isinstance(answer, BaseException) else answer, **fields)
+    return make_entry(lambda data: raise_error(answer) if isinstance(answer, BaseException) else answer, **fields)
 
 
-def entry_of(handler: Callable[..., Any], name: str = "t", **fields: Any) -> ToolEntry:
+def make_entry(handler: Callable[..., Any], name: str = "t", **fields: Any) -> ToolEntry:
     return ToolEntry(name, "", handler, **fields)
 
 
-def raising(error: BaseException) -> Any:
+def raise_error(error: BaseException) -> Any:
     raise error
 
 
 async def call(client: Client, name: str = "t", /, **arguments: Any) -> dict[str, Any]:
     """Call a tool and return its result as strict JSON."""
-    return as_json(await client.call_tool(name, arguments))
+    return dump_json(await client.call_tool(name, arguments))
 
 
-async def listed(client: Client) -> list[dict[str, Any]]:
+async def list_tools(client: Client) -> list[dict[str, Any]]:
     """Return all tools as strict JSON."""
-    return [as_json(tool) for tool in (await client.list_tools()).tools]
+    return [dump_json(tool) for tool in (await client.list_tools()).tools]
 
 
-def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
+def serialize_for_client(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result as the SDK passes it to a client of this version, validated and without null values."""
     hints = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version == STATELESS else {}
     full_result = {**(hints if method.endswith("/list") else {}), **result}
@@ -77,18 +77,18 @@ def as_received(method: str, version: str, result: dict[str, Any]) -> dict[str, 
     return serialize_server_result(method, version, full_result)
 
 
-def as_json(model: Any) -> Any:
+def dump_json(model: Any) -> Any:
     data = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
     return data
 
 
-def words(result: dict[str, Any]) -> str:
-    """The text of a result's text blocks."""
+def get_text(result: dict[str, Any]) -> str:
+    """Return the text of a result's text blocks."""
     return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
-async def offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
+async def get_offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
     """Return the offer of a watching Python source after its file is changed to this text."""
     offers: list[Offer] = []
     has_offer = anyio.Event()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import re
-import symtable
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Dict, List, Protocol, runtime_checkable  # noqa: UP035 as the document has them
 
 import mcp_bridge.xaibo
+from tests.kits.amplifier.documents_running import find_names
 
 DOCUMENT = Path(__file__).parent / "documents" / "tools_protocol.txt"
 _CODE = re.compile(
@@ -26,7 +24,7 @@ IMPORTS: dict[str, Any] = {
     "runtime_checkable": runtime_checkable,
     **{name: getattr(mcp_bridge.xaibo, name) for name in mcp_bridge.xaibo.__all__},
 }
-"""What the examples use and do not import. The last line is what a reader imports from us."""
+"""Names that the examples use without importing them. The last line has all names of `mcp_bridge.xaibo`."""
 
 
 def list_examples() -> list[str]:
@@ -54,10 +52,10 @@ def write_examples(text: str) -> str:
     return _IMPORT.sub("from mcp_bridge.xaibo import", text)
 
 
-async def run(text: str, **placeholders: Any) -> dict[str, Any]:
+async def run_example(text: str, **placeholders: Any) -> dict[str, Any]:
     """Run an example with its undefined imports and placeholders. Return its names."""
     text = write_examples(text)
-    missing = _undefined(text)
+    _, missing = find_names(text)
     assert set(placeholders) <= missing, f"not needed: {set(placeholders) - missing}"
     supplied = {name: IMPORTS[name] for name in missing - set(placeholders)}
     names: dict[str, Any] = {"__name__": "example", **supplied, **placeholders}
@@ -66,22 +64,3 @@ async def run(text: str, **placeholders: Any) -> dict[str, Any]:
     if inspect.isawaitable(value):
         await value
     return names
-
-
-def _undefined(text: str) -> set[str]:
-    """Return the undefined names in a text."""
-    module = symtable.symtable(text, "example", "exec")
-    defined = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    used = {
-        symbol.get_name()
-        for table in _tables(module)
-        for symbol in table.get_symbols()
-        if symbol.is_referenced() and (symbol.is_global() or table is module)
-    }
-    return used - defined - set(vars(builtins))
-
-
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from _tables(child)

@@ -324,9 +324,9 @@ def test_with_state_in_memory_approvals_are_in_a_file_in_the_state_folder(tmp_pa
 
 def next_question(server: Any) -> Any:
     """Wait for the first question of the server."""
-    from tests.kits.survival.isolation_live import eventually
+    from tests.kits.waiting import wait_until
 
-    return eventually(
+    return wait_until(
         lambda: [
             message_of_server
             for message_of_server in server.received

@@ -31,7 +31,7 @@ from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, read_records
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooks_kit import ScriptedUser, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_texts
 from tests.kits.questions.asking_kit import accept, get_code, get_text, serve_client
 
 KEYS = ("a key of thirty-two bytes or more, for tests",)
@@ -123,9 +123,9 @@ async def test_the_user_decides_about_the_question_of_a_module(
         result = await run(client)
     assert user.asked[0].message == 'Execute: ls? (risk: high)\n- command (length 2): "ls"'
     if choice == ONCE:
-        assert texts(result) == ["ran ls"]
+        assert get_texts(result) == ["ran ls"]
     else:
-        assert texts(result) == ["Tool 'bash' was denied: The user at the client declined this."]
+        assert get_texts(result) == ["Tool 'bash' was denied: The user at the client declined this."]
 
 
 async def test_a_decision_about_a_question_of_a_module_is_remembered_and_recorded(
@@ -135,7 +135,7 @@ async def test_a_decision_about_a_question_of_a_module_is_remembered_and_recorde
     policy = ApprovalPolicy(options=OPTIONS, grants=GrantStore(store), audit=AuditLog(audit))
     async with connect(build_bridge(tmp_path, policy=policy), mode=mode, elicitation_callback=user) as client:
         for command in ("ls", "ls", "pwd"):
-            assert texts(await run(client, command)) == [f"ran {command}"]
+            assert get_texts(await run(client, command)) == [f"ran {command}"]
     assert len(user.asked) == 2
     assert [line["how"] for line in read_records(audit)] == ["elicitation", "remembered", "elicitation"]
     assert {grant.tool for grant in await GrantStore(store).list_grants()} == {"bash"}
@@ -151,7 +151,7 @@ async def test_the_time_of_the_user_does_not_count_against_the_timeout_of_the_ho
 
     bridge = build_bridge(tmp_path, hook_timeout=3.0)
     async with connect(bridge, mode=mode, elicitation_callback=ScriptedUser(slow)) as client:
-        assert texts(await run(client)) == ["ran ls"]
+        assert get_texts(await run(client)) == ["ran ls"]
 
 
 @pytest.mark.parametrize(("mode", "default"), [("legacy", "deny"), (STATELESS, "continue")])
@@ -195,7 +195,7 @@ async def test_a_late_denial_stops_what_the_module_allows_by_default(
 
 async def test_a_call_is_denied_if_no_user_can_be_asked(mode: str, tmp_path: Path, forgotten: None) -> None:
     async with connect(build_bridge(tmp_path), mode=mode) as client:
-        lines_of_result = texts(await run(client))
+        lines_of_result = get_texts(await run(client))
     assert lines_of_result == [
         "Tool 'bash' was denied: This call needs a user's approval. No user could be asked: the client does not "
         "support elicitation. Use a client that supports elicitation, and retry the call."

@@ -29,8 +29,8 @@ from tests.kits.approvals.approvals_kit import (
     list_options,
 )
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.fuzzing import examples
-from tests.kits.hooks.hooks_kit import ScriptedUser, ask, code_of, open_client
+from tests.kits.fuzzing import use_examples
+from tests.kits.hooks.hooks_kit import ScriptedUser, ask, get_code, open_client
 
 A, B = {SESSION_KEY: "a"}, {SESSION_KEY: "b"}
 
@@ -65,7 +65,7 @@ async def test_a_revoked_approval_is_requested_again(mode: str) -> None:
         (grant,) = await GrantStore(store).list_grants()
         assert (grant.tool, grant.scope, grant.arguments) == ("add", "always", hash_json({"n": 1}))
         await GrantStore(store).revoke_grant(grant.id)
-        assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
+        assert get_code(await client.call_tool("add", {"n": 1})) == "approval_declined"
     assert (len(user.asked), await GrantStore(store).list_grants()) == (2, [])
 
 
@@ -77,7 +77,7 @@ async def test_an_approval_for_a_session_does_not_apply_to_another_session(mode:
             assert not (await client.call_tool("add", {"n": 1}, meta=A)).is_error
             assert not (await client.call_tool("add", {"n": 1}, meta=B)).is_error
             assert not (await second_client.call_tool("add", {"n": 1}, meta=A)).is_error
-        assert code_of(await client.call_tool("add", {"n": 2}, meta=A)) == "approval_declined"
+        assert get_code(await client.call_tool("add", {"n": 2}, meta=A)) == "approval_declined"
     assert len(user.asked) == 3
 
 
@@ -270,7 +270,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@examples(300)
+@use_examples(300)
 @given(JSON_VALUES)
 def test_a_hash_is_computed_from_the_json_of_the_standard_library(value: Any) -> None:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
@@ -285,7 +285,7 @@ async def test_a_remembered_decision_applies_only_if_its_option_is_offered(mode:
         for _ in range(2):
             assert not (await client.call_tool("add", {"n": 1})).is_error
         options.remove(ALWAYS)
-        assert code_of(await client.call_tool("add", {"n": 1})) == "approval_declined"
+        assert get_code(await client.call_tool("add", {"n": 1})) == "approval_declined"
     assert len(user.asked) == 2
 
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN, escape_invisible, show_arguments
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 from tests.kits.policies.policies_kit import build_bridge
 
 TOOL = """
@@ -37,7 +37,7 @@ async def test_short_arguments_are_shown_before_long_ones(tmp_path: Path, mode: 
     user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         arguments = {"note": "x" * 9_000, "options": {"a b": "1\n2"}, "cmd": "rm -rf /"}
-        assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
+        assert get_texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
     assert user.asked[0].message.split("\n") == [
         "Allow the tool 'run' to run?",
         '- options."a b" (length 3): "1\\n2"',
@@ -59,16 +59,16 @@ async def test_a_call_that_cannot_be_shown_whole_is_denied_without_a_question(tm
     user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path), mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("run", {"note": "x" * 50_000, "cmd": "rm -rf /"})
-    assert (code_of(result), user.asked) == ("approval_declined", [])
-    assert "a question shows at most 10,000 characters of a call" in texts(result)[0]
-    assert "approvals.truncate: true" in texts(result)[0]
+    assert (get_code(result), user.asked) == ("approval_declined", [])
+    assert "a question shows at most 10,000 characters of a call" in get_texts(result)[0]
+    assert "approvals.truncate: true" in get_texts(result)[0]
 
 
 async def test_with_the_setting_the_longest_values_are_truncated(tmp_path: Path) -> None:
     user = ScriptedUser("Allow once")
     async with connect(serve(tmp_path, truncate=True), elicitation_callback=user) as client:
         arguments = {"note": "x" * 50_000, "options": {"a": "y" * 3_000}, "cmd": "rm -rf /"}
-        assert texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
+        assert get_texts(await client.call_tool("run", arguments)) == ["ran rm -rf /"]
     _, cmd, option, note, _ = user.asked[0].message.split("\n")
     assert (cmd, option) == ('- cmd (length 8): "rm -rf /"', f'- options.a (length 3,000): "{"y" * 3_000}"')
     assert note.startswith("- note (length 50,000): ")

@@ -45,17 +45,17 @@ async def test_a_record_contains_the_caller_the_tool_and_the_outcome(tmp_path: P
     assert "parent" not in record
 
 
-@pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, road: HttpWay) -> None:
+@pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
+async def test_a_record_has_the_principal_of_the_token(tmp_path: Path, way: HttpWay) -> None:
     tokens = StaticTokens(None, {"ada": "a-token-for-ada"})
     access = Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
     async with (
         serve_http(build_audited_bridge(tmp_path), access=access) as (base, _),
-        road.to(base, token="a-token-for-ada") as client,
+        way.connect(base, token="a-token-for-ada") as client,
     ):
         await client.call_tool("add", {"a": 1, "b": 2})
     [record] = read_records(tmp_path / "trail.sqlite3")
-    assert (record["principal"], record["transport"]) == ("ada", road.transport)
+    assert (record["principal"], record["transport"]) == ("ada", way.transport)
 
 
 async def test_values_of_arguments_are_recorded_only_as_types_sizes_and_a_hash(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._protocol.dialects import argument_repair
 from mcp_bridge._protocol.dialects.argument_repair import ArgumentRepair
 from tests.kits.dialects.dialect_kit import TREE, VALUES
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ TYPED: st.SearchStrategy[tuple[dict[str, Any], Any]] = st.recursive(
 )
 
 
-@examples(50)
+@use_examples(50)
 @given(pair=TYPED, data=st.data())
 def test_values_that_were_put_into_strings_are_restored(pair: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
     schema, value = pair
@@ -243,7 +243,7 @@ ARGUMENTS = st.dictionaries(
 )
 
 
-@examples(50)
+@use_examples(50)
 @given(arguments=ARGUMENTS)
 def test_a_valid_argument_is_never_changed_next_to_invalid_ones(arguments: dict[str, Any]) -> None:
     repaired_arguments = ArgumentRepair(VALUES).repair(arguments)

@@ -12,7 +12,7 @@ from mcp_bridge._protocol.dialects.flattening import DEPENDENT, ROOT_KEYWORDS, f
 from mcp_bridge._protocol.dialects.rewriting import CONDITIONS_NOTE, rewrite_tool
 from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge._protocol.wire.tools import to_wire
-from tests.kits.dialects.dialect_kit import bridge_with
+from tests.kits.dialects.dialect_kit import build_bridge
 
 TEXT = {"type": "string"}
 NEEDS_B: dict[str, Any] = {
@@ -28,7 +28,7 @@ ON_A = {"properties": {"n": {"type": "integer"}, "o": TEXT}, "required": ["n"]}
     ("description", "expected"), [("Does it.", f"Does it.\n\n{CONDITIONS_NOTE}"), ("", CONDITIONS_NOTE)]
 )
 def test_a_note_in_the_description_mentions_omitted_conditions(description: str, expected: str) -> None:
-    [entry] = bridge_with(NEEDS_B).registry.list()
+    [entry] = build_bridge(NEEDS_B).registry.list()
     tool = replace(to_wire(entry.to_tool_definition()), description=description)
     tool_listing = rewrite_tool(tool, PROFILES["claude-code"].dialect)
     assert tool_listing.input_schema == {"type": "object", "properties": {"a": TEXT, "b": {}}}

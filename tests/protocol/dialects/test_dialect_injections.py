@@ -13,7 +13,7 @@ from mcp_bridge._protocol.dialects.table import PROFILES
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
 from tests.kits.dialects.dialect_kit import POINT
-from tests.kits.hooks.hooks_kit import HookedServer, inject, texts
+from tests.kits.hooks.hooks_kit import HookedServer, get_texts, inject
 
 CODEX = PROFILES["codex"].dialect
 
@@ -45,8 +45,8 @@ async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replace
         (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert definition.output_schema is None
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
-    assert (first.structured_content, texts(first)) == (None, ['{"x":1}', "It is far."])
-    assert (plain.structured_content, texts(plain)) == ({"x": 1}, ['{"x":1}'])
+    assert (first.structured_content, get_texts(first)) == (None, ['{"x":1}', "It is far."])
+    assert (plain.structured_content, get_texts(plain)) == ({"x": 1}, ['{"x":1}'])
 
 
 @EVERY_ERA
@@ -54,8 +54,8 @@ async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) ->
     house = house_of([1, 2], {"type": "array"})
     async with connect(Bridge(house.registry, dialect=CODEX), mode=mode) as client:
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
-    assert (first.structured_content, texts(first)) == (None, ["[1,2]", "It is far."])
-    assert (plain.structured_content, texts(plain)) == (None, ["[1,2]"])
+    assert (first.structured_content, get_texts(first)) == (None, ["[1,2]", "It is far."])
+    assert (plain.structured_content, get_texts(plain)) == (None, ["[1,2]"])
 
 
 @pytest.mark.parametrize("dialect", [NO_DIALECT, PROFILES["claude-code"].dialect])
@@ -64,7 +64,7 @@ async def test_other_clients_receive_the_text_and_unchanged_structured_content(d
         (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert definition.output_schema is not None
         first = await client.call_tool("place", {})
-    assert (first.structured_content, texts(first)) == ({"x": 1}, ['{"x":1}', "It is far."])
+    assert (first.structured_content, get_texts(first)) == ({"x": 1}, ['{"x":1}', "It is far."])
 
 
 async def test_tools_without_hooks_keep_their_output_schema() -> None:
@@ -80,4 +80,4 @@ async def test_the_output_of_a_governed_tool_is_still_validated() -> None:
     async with connect(Bridge(house_of({"x": "one"}).registry, dialect=CODEX)) as client:
         result = await client.call_tool("place", {})
     assert result.is_error
-    assert "Output validation failed" in texts(result)[0]
+    assert "Output validation failed" in get_texts(result)[0]

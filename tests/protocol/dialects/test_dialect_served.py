@@ -25,7 +25,15 @@ from mcp_bridge._protocol.wire.tools import to_wire
 from mcp_bridge._server.tools.methods import ToolIndex
 from mcp_bridge.middleware import Pipeline, Stage
 from mcp_bridge.testing import connect
-from tests.kits.dialects.dialect_kit import ADDRESS, ALL, REFERRING, SHAPES, VALUES, bridge_with, registry_with
+from tests.kits.dialects.dialect_kit import (
+    ADDRESS,
+    FULL_DIALECT,
+    REFERRING,
+    SHAPES,
+    VALUES,
+    build_bridge,
+    build_registry,
+)
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -45,7 +53,7 @@ async def call_tool(client: Client, **arguments: Any) -> Any:
 
 
 async def test_clients_receive_a_schema_without_references() -> None:
-    async with connect(bridge_with(REFERRING)) as client:
+    async with connect(build_bridge(REFERRING)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["home"] == ADDRESS
         assert "$ref" not in json.dumps(tool)
@@ -53,7 +61,7 @@ async def test_clients_receive_a_schema_without_references() -> None:
 
 
 async def test_clients_receive_one_object_and_a_note_about_further_conditions() -> None:
-    async with connect(bridge_with(SHAPES)) as client:
+    async with connect(build_bridge(SHAPES)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["required"] == ["kind"]
         assert tool["description"] == f"Does it.\n\n{CONDITIONS_NOTE}"
@@ -61,7 +69,7 @@ async def test_clients_receive_one_object_and_a_note_about_further_conditions() 
 
 @ERAS
 async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
-    async with connect(bridge_with(SHAPES), mode=mode) as client:
+    async with connect(build_bridge(SHAPES), mode=mode) as client:
         assert await call_tool(client, kind="circle", radius=2) == {"kind": "circle", "radius": 2}
         result = await client.call_tool("t", {"kind": "circle", "side": 2})
         assert result.is_error
@@ -69,22 +77,22 @@ async def test_the_original_schema_is_the_one_that_validates(mode: str) -> None:
 
 
 async def test_tools_receive_the_parsed_values_of_strings() -> None:
-    async with connect(bridge_with(VALUES)) as client:
+    async with connect(build_bridge(VALUES)) as client:
         answer = await call_tool(client, numbers="[1, 2]", place='{"x": "3"}', note="[1]")
         assert answer == {"numbers": [1, 2], "place": {"x": 3}, "note": "[1]"}
         assert "$.count" in await call_tool(client, count="many")
 
 
 async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are() -> None:
-    async with connect(bridge_with(VALUES, SchemaDialect())) as client:
+    async with connect(build_bridge(VALUES, SchemaDialect())) as client:
         assert "$.numbers" in await call_tool(client, numbers="[1, 2]")
-    async with connect(bridge_with(REFERRING, SchemaDialect())) as client:
+    async with connect(build_bridge(REFERRING, SchemaDialect())) as client:
         assert (await listed(client))["inputSchema"] == REFERRING
 
 
 async def test_an_input_that_is_no_object_is_parsed_too() -> None:
     schema = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
-    async with connect(bridge_with(schema)) as client:
+    async with connect(build_bridge(schema)) as client:
         tool = await listed(client)
         assert tool["inputSchema"]["properties"]["input"] == {"type": "array", "items": {"type": "integer"}}
         assert await call_tool(client, input='[1, "2"]') == [1, 2]
@@ -103,14 +111,14 @@ async def test_policies_see_the_arguments_that_run() -> None:
 
     registry = ToolRegistry(pipeline=Pipeline([Seeing()]))
     registry.register(ToolEntry("t", "", json.dumps, VALUES))
-    async with connect(Bridge(registry, dialect=ALL)) as client:
+    async with connect(Bridge(registry, dialect=FULL_DIALECT)) as client:
         await call_tool(client, numbers="[1]")
     assert received_arguments == [{"numbers": [1]}]
 
 
 async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> None:
     schema = {"type": "object", "properties": {"list": {"type": "array"}}}
-    async with connect(bridge_with(schema)) as client:
+    async with connect(build_bridge(schema)) as client:
         deep: Any = []
         for _ in range(100):
             deep = [deep]
@@ -118,7 +126,7 @@ async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> N
 
 
 async def test_declared_headers_are_kept_in_rewritten_schemas() -> None:
-    async with connect(bridge_with(SHAPES)) as client:
+    async with connect(build_bridge(SHAPES)) as client:
         assert x_mcp_header_map((await listed(client))["inputSchema"]) == {("region",): "Region"}
 
 
@@ -126,7 +134,7 @@ async def test_references_are_inlined_in_output_schemas_and_results_still_fit() 
     output = {"type": "object", "properties": {"home": {"$ref": "#/$defs/A"}}, "$defs": {"A": ADDRESS}}
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: {"home": {"street": "A"}}, {"type": "object"}, output))
-    async with connect(Bridge(registry, dialect=ALL)) as client:
+    async with connect(Bridge(registry, dialect=FULL_DIALECT)) as client:
         assert (await listed(client))["outputSchema"]["properties"]["home"] == ADDRESS
         result = await client.call_tool("t", {})
         assert result.structured_content == {"home": {"street": "A"}}
@@ -134,13 +142,13 @@ async def test_references_are_inlined_in_output_schemas_and_results_still_fit() 
 
 async def test_an_object_without_properties_gets_empty_properties() -> None:
     schema = {"type": "object", "additionalProperties": False}
-    async with connect(bridge_with(schema, SchemaDialect(write_properties=True))) as client:
+    async with connect(build_bridge(schema, SchemaDialect(write_properties=True))) as client:
         assert (await listed(client))["inputSchema"] == {**schema, "properties": {}}
 
 
 def test_a_tool_is_rewritten_once_until_it_changes() -> None:
-    registry = registry_with(REFERRING)
-    listing = ToolIndex(registry, page=10, dialect=ALL)
+    registry = build_registry(REFERRING)
+    listing = ToolIndex(registry, page=10, dialect=FULL_DIALECT)
     before = listing.get("t")
     registry.register(ToolEntry("other", "", json.dumps, {"type": "object"}))
     assert listing.get("t") is before

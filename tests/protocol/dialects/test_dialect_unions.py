@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge._protocol.dialects.flattening import ROOT_KEYWORDS, flatten_root
 from tests.kits.dialects.dialect_kit import ADDRESS, SHAPES
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 
 def test_a_union_at_the_root_becomes_one_object_that_omits_conditions() -> None:
@@ -209,7 +209,7 @@ ALTERNATIVE = st.fixed_dictionaries(
 UNION = st.lists(ALTERNATIVE, min_size=1, max_size=3)
 
 
-@examples(150)
+@use_examples(150)
 @given(
     root=ALTERNATIVE,
     word=st.sampled_from(["anyOf", "oneOf"]),

@@ -20,7 +20,7 @@ import pydantic.v1
 import pytest
 
 from mcp_bridge.testing import connect
-from tests.kits.wire.speaking import answering, call, entry_of, registry_of
+from tests.kits.wire.speaking import build_registry, call, make_constant_tool, make_entry
 
 FRAME = pd.DataFrame({"a": [1, 2], "b": [1.5, None], "c": pd.to_datetime(["2026-01-02", None])})
 ROWS = [{"a": 1, "b": 1.5, "c": "2026-01-02T00:00:00"}, {"a": 2, "b": None, "c": None}]
@@ -101,7 +101,7 @@ NO_DATA: dict[str, Callable[[], Any]] = {
 async def test_data_of_libraries_is_sent_as_data(library: str) -> None:
     make, expected = DATA[library]
     schema = {"type": "object", "properties": {"data": {}}}
-    async with connect(registry_of(entry_of(lambda _: {"data": make()}, output_schema=schema))) as client:
+    async with connect(build_registry(make_entry(lambda _: {"data": make()}, output_schema=schema))) as client:
         result = await call(client)
     assert not result.get("isError"), result
     assert result["structuredContent"] == {"data": expected}
@@ -110,14 +110,14 @@ async def test_data_of_libraries_is_sent_as_data(library: str) -> None:
 @pytest.mark.parametrize("library", ["map", "an array", "a frame", "values of a dict"])
 async def test_data_without_a_schema_is_text_of_json(library: str) -> None:
     make, expected = DATA[library]
-    async with connect(registry_of(entry_of(lambda _: make()))) as client:
+    async with connect(build_registry(make_entry(lambda _: make()))) as client:
         (block,) = (await call(client))["content"]
     assert json.loads(block["text"]) == expected
 
 
 @pytest.mark.parametrize("library", NO_DATA)
 async def test_an_object_without_data_is_an_error_with_advice(library: str) -> None:
-    async with connect(registry_of(answering(NO_DATA[library]()))) as client:
+    async with connect(build_registry(make_constant_tool(NO_DATA[library]()))) as client:
         result = await call(client)
     assert result["isError"]
     text = result["content"][0]["text"]
@@ -127,7 +127,7 @@ async def test_an_object_without_data_is_an_error_with_advice(library: str) -> N
 
 @pytest.mark.parametrize("value", [float("nan"), {"a": float("inf"), "b": None}, np.array([1, np.nan])], ids=repr)
 async def test_a_lost_number_is_reported_with_the_data(value: Any) -> None:
-    async with connect(registry_of(answering(value))) as client:
+    async with connect(build_registry(make_constant_tool(value))) as client:
         result = await call(client)
     data, note = result["content"]
     assert "null" in data["text"]
@@ -135,12 +135,12 @@ async def test_a_lost_number_is_reported_with_the_data(value: Any) -> None:
 
 
 async def test_a_null_of_a_tool_is_not_reported() -> None:
-    async with connect(registry_of(answering({"a": None}))) as client:
+    async with connect(build_registry(make_constant_tool({"a": None}))) as client:
         assert len((await call(client))["content"]) == 1
 
 
 async def test_an_iterator_runs_in_a_thread_up_to_the_limit() -> None:
-    async with connect(registry_of(entry_of(lambda _: itertools.count()))) as client:
+    async with connect(build_registry(make_entry(lambda _: itertools.count()))) as client:
         result = await call(client)
     assert "yields more than 1000000 items" in result["content"][0]["text"]
 
@@ -158,7 +158,7 @@ async def test_an_asynchronous_iterator_is_read() -> None:
                 raise StopAsyncIteration
             return self.left
 
-    async with connect(registry_of(answering(Countdown()))) as client:
+    async with connect(build_registry(make_constant_tool(Countdown()))) as client:
         assert (await call(client))["content"][0]["text"] == "[1,0]"
 
 
@@ -166,7 +166,7 @@ async def test_an_error_of_an_iterator_is_an_error_of_the_tool() -> None:
     def make() -> Iterator[int]:
         return map((1).__floordiv__, [0])
 
-    async with connect(registry_of(entry_of(lambda _: make()))) as client:
+    async with connect(build_registry(make_entry(lambda _: make()))) as client:
         result = await call(client)
     assert result["isError"]
     assert "internal error" in result["content"][0]["text"]

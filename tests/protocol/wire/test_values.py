@@ -24,8 +24,8 @@ from mcp_bridge._contracts.tool import ToolCall, ToolDefinition
 from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import MAX_DEPTH, Unreadable, to_plain, to_result, to_text
 from tests.kits.constants import STATELESS
-from tests.kits.fuzzing import examples
-from tests.kits.wire.speaking import answering, registry_of
+from tests.kits.fuzzing import use_examples
+from tests.kits.wire.speaking import build_registry, make_constant_tool
 
 Pair = namedtuple("Pair", "a b")
 
@@ -73,7 +73,7 @@ class Frozen(Mapping[str, int]):
 
 async def dispatch(entry: ToolEntry) -> ToolResult:
     """The result of the tool `t`."""
-    return await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
+    return await build_registry(entry).dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
 
 
 DAY = datetime.date(2026, 1, 2)
@@ -155,7 +155,7 @@ def test_values_are_sent_as_text_and_as_structured_content() -> None:
     ids=str,
 )
 async def test_a_result_is_validated_after_its_conversion(answer: Any, schema: dict[str, Any]) -> None:
-    result = await dispatch(answering(answer, output_schema=schema))
+    result = await dispatch(make_constant_tool(answer, output_schema=schema))
     assert not result.is_error, result.error_text
 
 
@@ -230,7 +230,7 @@ def test_a_result_that_cannot_be_json_is_unreadable(answer: Any) -> None:
 
 @pytest.mark.parametrize("answer", [cycle(), {"a": Rude()}], ids=["itself", "a secret"])
 async def test_an_unreadable_result_is_an_error_after_the_tool_ran(answer: Any) -> None:
-    result = await dispatch(answering(answer))
+    result = await dispatch(make_constant_tool(answer))
     assert (result.is_error, result.code) == (True, "invalid_output")
     assert "The tool did run" in result.error_text
     assert "- $: " in result.error_text
@@ -263,7 +263,7 @@ KEYS = st.one_of(
 )
 
 
-@examples(50)
+@use_examples(50)
 @given(
     st.recursive(
         LEAVES,

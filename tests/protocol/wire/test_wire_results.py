@@ -23,13 +23,13 @@ from tests.kits.wire.speaking import (
     EVERY_VERSION,
     NEWEST_HANDSHAKE,
     VERSIONS,
-    answering,
-    as_received,
+    build_registry,
     call,
-    entry_of,
-    registry_of,
-    speaking,
-    words,
+    connect_with_version,
+    get_text,
+    make_constant_tool,
+    make_entry,
+    serialize_for_client,
 )
 
 BYTES = b"\x00\xff raw"
@@ -40,7 +40,7 @@ PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
 
 def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
     """Return the result for a client of this version, checked against the schema of the version."""
-    return as_received("tools/call", version, to_mcp(to_result(answer), tool, version))
+    return serialize_for_client("tools/call", version, to_mcp(to_result(answer), tool, version))
 
 
 def codes(result: dict[str, Any]) -> str | None:
@@ -203,7 +203,7 @@ def test_no_return_value_is_a_result_without_content() -> None:
 
 def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_structured() -> None:
     result = sent(ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2}))
-    assert words(result) == "one"
+    assert get_text(result) == "one"
     assert result["structuredContent"] == {"n": 1}
     assert result["_meta"] == {"a/b": 2}
 
@@ -218,7 +218,7 @@ def test_content_without_an_output_has_no_structured_content() -> None:
 @pytest.mark.parametrize("meta", [cycle(), {"a": Rude()}, "loud"], ids=lambda meta: type(meta).__name__)
 def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
     result = sent(ToolResult(output="fine", meta=meta))
-    assert words(result) == "fine"
+    assert get_text(result) == "fine"
     assert "_meta" not in result
 
 
@@ -231,7 +231,7 @@ def test_a_failure_has_a_code_and_no_structured_content(output_schema: dict[str,
     for version in VERSIONS:
         result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
         assert result["isError"] is True
-        assert words(result) == "no such city"
+        assert get_text(result) == "no such city"
         assert "structuredContent" not in result
         assert codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
 
@@ -270,7 +270,7 @@ def test_a_returned_failure_is_passed_unchanged(answer: ToolResult, expected: li
 )
 def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, code: str | None) -> None:
     result = sent(answer)
-    assert (words(result), result.get("isError", False), codes(result)) == (text, code is not None, code)
+    assert (get_text(result), result.get("isError", False), codes(result)) == (text, code is not None, code)
 
 
 # The table
@@ -307,7 +307,7 @@ def test_every_error_is_a_result_with_its_text_and_code(error_type: type[CallErr
     result = sent(to_error_result(error))
     assert result["isError"] is True
     assert codes(result) == error_type.code
-    assert words(result).startswith(error.text)
+    assert get_text(result).startswith(error.text)
 
 
 def test_a_subclass_of_content_is_rendered_as_its_base() -> None:
@@ -331,14 +331,14 @@ def test_a_contradictory_result_is_rejected_at_its_creation() -> None:
 async def test_the_official_client_of_every_version_receives_content_failures_and_malformed_blocks(
     version: str,
 ) -> None:
-    registry = registry_of(
-        answering([block for block, *_ in KINDS]),
-        entry_of(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),
-        entry_of(lambda data: to_error_result(ToolError("no such city", code="unknown_city")), "failing"),
+    registry = build_registry(
+        make_constant_tool([block for block, *_ in KINDS]),
+        make_entry(lambda data: ToolResult(content=[block for block, _ in ODD.values()]), "odd"),
+        make_entry(lambda data: to_error_result(ToolError("no such city", code="unknown_city")), "failing"),
     )
-    async with speaking(registry, version) as client:
+    async with connect_with_version(registry, version) as client:
         assert len((await call(client))["content"]) == len(KINDS)
         assert len((await call(client, "odd"))["content"]) == len(ODD)
         failed = await call(client, "failing")
-    assert (failed["isError"], words(failed)) == (True, "no such city")
+    assert (failed["isError"], get_text(failed)) == (True, "no such city")
     assert codes(failed) == ("unknown_city" if version >= "2025-06-18" else None)

@@ -22,15 +22,15 @@ from tests.kits.wire.speaking import (
     NEWEST_HANDSHAKE,
     NOTHING,
     VERSIONS,
-    answering,
-    as_received,
+    build_registry,
     call,
-    entry_of,
-    registry_of,
-    speaking,
-    words,
+    connect_with_version,
+    get_text,
+    make_constant_tool,
+    make_entry,
+    serialize_for_client,
 )
-from tests.kits.wire.speaking import listed as client_list
+from tests.kits.wire.speaking import list_tools as client_list
 
 
 def definition(**fields: Any) -> ToolDefinition:
@@ -40,7 +40,7 @@ def definition(**fields: Any) -> ToolDefinition:
 
 def listed(tool: WireTool, version: str) -> dict[str, Any]:
     """Return the listing of a tool for a version, checked against the schema of the version."""
-    [listing] = as_received("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
+    [listing] = serialize_for_client("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
     return listing
 
 
@@ -92,7 +92,7 @@ def test_every_type_of_output_is_listed_and_rendered_for_each_version(shape: str
     tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
     for version in VERSIONS:
         listing = listed(tool, version)
-        result = as_received("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
+        result = serialize_for_client("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
         if version < "2025-06-18":
             assert "outputSchema" not in listing
             assert "structuredContent" not in result
@@ -262,14 +262,14 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("oddity", ODD)
 async def test_a_malformed_tool_never_breaks_the_list_and_can_be_called(oddity: str) -> None:
-    entry = answering({"fine": True}, **ODD[oddity])
+    entry = make_constant_tool({"fine": True}, **ODD[oddity])
     tool = to_wire(entry.to_tool_definition())
     for version in VERSIONS:
         listed(tool, version)
     arguments = tool.read_arguments({"input": 1} if tool.wraps_input else {})
-    result = await registry_of(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), RunningCall())
+    result = await build_registry(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), RunningCall())
     assert not result.is_error
-    as_received("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
+    serialize_for_client("tools/call", STATELESS, to_mcp(result, tool, STATELESS))
 
 
 @pytest.mark.parametrize(
@@ -346,13 +346,13 @@ def test_names_with_the_same_safe_form_stay_distinct() -> None:
 @EVERY_VERSION
 async def test_the_official_client_of_every_version_lists_and_calls_valid_and_malformed_tools(version: str) -> None:
     calls: list[Any] = []
-    registry = registry_of(
-        answering([1, 2], output_schema={"type": "array"}),
-        entry_of(calls.append, "number", input_schema={"type": "number"}),
-        entry_of(lambda data: "odd", "a b", icons=[1], meta={"a": Rude()}, output_schema={"required": [1]}),
-        entry_of(lambda data: "good", "good", input_schema={"type": "object", "properties": [1]}),
+    registry = build_registry(
+        make_constant_tool([1, 2], output_schema={"type": "array"}),
+        make_entry(calls.append, "number", input_schema={"type": "number"}),
+        make_entry(lambda data: "odd", "a b", icons=[1], meta={"a": Rude()}, output_schema={"required": [1]}),
+        make_entry(lambda data: "good", "good", input_schema={"type": "object", "properties": [1]}),
     )
-    async with speaking(registry, version) as client:
+    async with connect_with_version(registry, version) as client:
         tools = await client_list(client)
         assert len(tools) == 4
         # The client checks the result against the listed schema.
@@ -362,10 +362,10 @@ async def test_the_official_client_of_every_version_lists_and_calls_valid_and_ma
         )
         assert not (await call(client, "number", input=2.5))["isError"]
         wrong, company = await call(client, "number", input="x"), await call(client, "number", input=1, b=2)
-        assert "expected type number" in words(wrong)
-        assert "- $.b: additional property not allowed" in words(company)
+        assert "expected type number" in get_text(wrong)
+        assert "- $.b: additional property not allowed" in get_text(company)
         [odd] = [tool["name"] for tool in tools if tool["name"] not in ("t", "number", "good")]
-        assert (words(await call(client, odd)), words(await call(client, "good"))) == ("odd", "good")
+        assert (get_text(await call(client, odd)), get_text(await call(client, "good"))) == ("odd", "good")
         with pytest.raises(MCPError):
             await client.call_tool("a b", {})
     assert calls == [2.5]

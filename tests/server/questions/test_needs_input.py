@@ -14,7 +14,7 @@ from mcp_bridge.questions import NeedsInput, Roots, Sampling
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, HANDSHAKE, STATELESS
 from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, list_names, serve_client
-from tests.kits.questions.asking_tools import WHO, collecting
+from tests.kits.questions.asking_tools import WHO, register_collect
 from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
 
 
@@ -29,7 +29,7 @@ class Order:
 @EVERY_ERA
 async def test_a_handler_is_called_again_with_the_last_answers_and_its_state(mode: str) -> None:
     registry, observations = ToolRegistry(), []
-    collecting(registry, observations)
+    register_collect(registry, observations)
     user = SimulatedUser({"name": "Ada"}, {"name": "Bob"}, {"name": "Cyd"})
     async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_text(await client.call_tool("collect", {})) == "Ada Bob Cyd"
@@ -74,7 +74,7 @@ async def test_prompts_and_resources_may_need_input_too(mode: str) -> None:
 @EVERY_ERA
 async def test_a_nested_call_may_need_input_while_the_outer_one_waits(mode: str) -> None:
     registry, runs = ToolRegistry(), []
-    collecting(registry, [])
+    register_collect(registry, [])
 
     @tool(registry=registry)
     async def outer(ctx: CallContext) -> str:
@@ -142,7 +142,7 @@ async def test_a_needs_input_for_a_client_that_cannot_ask_is_an_error_with_the_c
 
 async def test_an_answer_that_precedes_its_question_is_used_once() -> None:
     registry, observations = ToolRegistry(), []
-    collecting(registry, observations)
+    register_collect(registry, observations)
     async with serve_client(registry) as client:
         call = client.start_call("collect")
         # The first request already has an answer.

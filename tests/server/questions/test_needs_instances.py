@@ -22,7 +22,7 @@ from tests.kits.questions.asking_kit import (
     make_sampling_result,
     serve_client,
 )
-from tests.kits.questions.asking_tools import WHO, collecting
+from tests.kits.questions.asking_tools import WHO, register_collect
 
 KEY = "a key of at least thirty-two bytes, shared"
 
@@ -30,7 +30,7 @@ KEY = "a key of at least thirty-two bytes, shared"
 def sharing(inputs: list[Any]) -> Bridge:
     """One of several instances."""
     registry = ToolRegistry()
-    collecting(registry, inputs)
+    register_collect(registry, inputs)
 
     @tool(registry=registry)
     def everything(ctx: CallContext, state: Any = None) -> Any:
@@ -102,7 +102,7 @@ async def test_a_policy_s_question_is_asked_once_whatever_a_handler_needs_after_
 
     def instance() -> Bridge:
         registry = make_registry(Approval())
-        collecting(registry, observations)
+        register_collect(registry, observations)
         return make_bridge(registry, keys=[KEY])
 
     async with serve_client(instance()) as first_client, serve_client(instance()) as second_client:
@@ -137,7 +137,7 @@ async def test_a_policy_gets_the_type_it_asked_for_on_every_instance(sure: bool)
 
     def instance() -> Bridge:
         registry = make_registry(Sure())
-        collecting(registry, observations)
+        register_collect(registry, observations)
         return make_bridge(registry, keys=[KEY])
 
     async with serve_client(instance()) as first_client, serve_client(instance()) as second_client:

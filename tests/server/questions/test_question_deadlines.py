@@ -22,9 +22,9 @@ from tests.kits.questions.asking_kit import (
     make_bridge,
     make_registry,
     serve_client,
-    wait_for_event,
 )
 from tests.kits.questions.simulated_users import SimulatedUser
+from tests.kits.waiting import wait_for_event
 
 NEVER = float("inf")
 SHORT = 2.0

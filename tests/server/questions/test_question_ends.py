@@ -24,8 +24,8 @@ from tests.kits.questions.asking_kit import (
     make_bridge,
     make_registry,
     serve_client,
-    wait_for_event,
 )
+from tests.kits.waiting import wait_for_event
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}

@@ -10,7 +10,8 @@ from mcp_bridge import CallContext, ToolRegistry
 from mcp_bridge._engine.authoring import tool
 from tests.client.stdio_client import StdioClient
 from tests.kits.constants import HANDSHAKE, META_PREFIX, STATELESS
-from tests.kits.questions.asking_kit import accept, get_text, serve_client, wait_for_event
+from tests.kits.questions.asking_kit import accept, get_text, serve_client
+from tests.kits.waiting import wait_for_event
 
 YES = {"key": accept()}
 

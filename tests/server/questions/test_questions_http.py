@@ -22,16 +22,9 @@ from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
 from mcp_bridge._transports.http.server import format_address, listen, serve
 from mcp_bridge.questions import Roots, Sampling
 from tests.kits.constants import EVERY_ERA, STATELESS, make_envelope
-from tests.kits.questions.asking_kit import (
-    ALL_CAPABILITIES,
-    NAME_SCHEMA,
-    accept,
-    get_text,
-    is_idle,
-    make_bridge,
-    wait_for_event,
-)
+from tests.kits.questions.asking_kit import ALL_CAPABILITIES, NAME_SCHEMA, accept, get_text, is_idle, make_bridge
 from tests.kits.questions.simulated_users import Model, SimulatedUser, folders
+from tests.kits.waiting import wait_for_event
 
 ANSWER = {"name": accept(name="Ada")}
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse"])

@@ -20,8 +20,8 @@ from tests.kits.questions.asking_kit import (
     make_bridge,
     make_sampling_result,
     serve_client,
-    wait_for_event,
 )
+from tests.kits.waiting import wait_for_event
 
 FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME_SCHEMA}
 

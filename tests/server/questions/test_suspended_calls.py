@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 import pytest
 
 from mcp_bridge import CallContext, Form, ToolRegistry
 from mcp_bridge._contracts.errors import QuestionExpired
 from mcp_bridge._engine.authoring import tool
-from tests.kits.constants import HANDSHAKE, TIMEOUT
+from tests.kits.constants import HANDSHAKE
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import (
     INVALID_STATE,
@@ -22,8 +20,8 @@ from tests.kits.questions.asking_kit import (
     list_names,
     make_bridge,
     serve_client,
-    wait_for_event,
 )
+from tests.kits.waiting import wait_for_event, wait_until_true
 
 pytestmark = BOTH_LOOPS
 ANSWER = {"name": accept(name="Ada")}
@@ -63,13 +61,6 @@ class Waiting:
 
 async def _ask(ctx: CallContext) -> str:
     return str((await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"])
-
-
-async def until(fact: Any) -> None:
-    """Wait for a condition, with a timeout."""
-    with anyio.fail_after(TIMEOUT):
-        while not fact():  # noqa: ASYNC110 - there is no event for it
-            await anyio.sleep(0.01)
 
 
 async def test_a_question_beyond_the_limit_is_rejected_and_the_first_stays_open() -> None:
@@ -136,7 +127,7 @@ async def test_a_call_without_an_answer_in_time_is_cancelled_and_frees_its_place
         call = client.start_call("ask")
         await call.get_questions()
         await wait_for_event(waiting.cleaned)
-        await until(lambda: is_idle(bridge))
+        await wait_until_true(lambda: is_idle(bridge))
         # The seal is valid a moment longer than the call.
         await anyio.sleep(SOON_OVER / 2)
         assert await call.get_error(ANSWER) == INVALID_STATE
@@ -152,8 +143,8 @@ async def test_a_synchronous_tool_without_an_answer_releases_its_thread() -> Non
         # While the call asks, other calls can use its thread.
         assert waiting.registry.pipeline.threads.busy_count == 0
         await wait_for_event(waiting.cleaned)
-        await until(lambda: waiting.registry.pipeline.threads.busy_count == 0)
-        await until(lambda: is_idle(bridge))
+        await wait_until_true(lambda: waiting.registry.pipeline.threads.busy_count == 0)
+        await wait_until_true(lambda: is_idle(bridge))
     assert waiting.went_on == []
 
 
@@ -248,7 +239,7 @@ async def test_a_result_that_no_client_fetches_in_time_is_dropped() -> None:
         await client.start_call("impatient").get_questions()
         give_up.set()
         await wait_for_event(ends)
-        await until(lambda: is_idle(bridge))
+        await wait_until_true(lambda: is_idle(bridge))
 
 
 async def test_a_question_of_the_handshake_era_expires_in_the_tool() -> None:
@@ -289,8 +280,8 @@ async def test_many_abandoned_calls_leave_nothing_in_memory() -> None:
         before = len(anyio.get_running_tasks())
         for _ in range(30):
             await client.start_call("ask").get_questions()
-        await until(lambda: is_idle(bridge))
-        await until(lambda: len(anyio.get_running_tasks()) <= before)
+        await wait_until_true(lambda: is_idle(bridge))
+        await wait_until_true(lambda: len(anyio.get_running_tasks()) <= before)
 
 
 @pytest.mark.parametrize("suspended", [1, 2])

@@ -21,7 +21,7 @@ from tests.client.stdio_client import StdioClient
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.questions.asking_kit import get_text, make_bridge, serve_client
-from tests.kits.questions.task_kit import ABLE, create, fetch
+from tests.kits.questions.task_kit import TASK_CAPABILITIES, create_task, fetch_task
 
 LATE = TaskOptions(after=TIMEOUT, poll=0.01)
 REQUIRED = ToolTasks(mode="required")
@@ -69,7 +69,7 @@ async def test_a_declaration_decides_whether_a_call_becomes_a_task(
     ):
         registry = ToolRegistry()
         register(registry, tasks)
-        async with serve_client(make_bridge(registry, tasks=LATE), capabilities=ABLE) as client:
+        async with serve_client(make_bridge(registry, tasks=LATE), capabilities=TASK_CAPABILITIES) as client:
             assert await call(client, "work") == able
             client.capabilities = {}
             assert await call(client, "work") == unable
@@ -78,7 +78,7 @@ async def test_a_declaration_decides_whether_a_call_becomes_a_task(
 async def test_the_mode_alone_can_be_declared() -> None:
     registry = ToolRegistry()
     register_with_decorator(registry, "required")
-    async with serve_client(make_bridge(registry, tasks=LATE), capabilities=ABLE) as client:
+    async with serve_client(make_bridge(registry, tasks=LATE), capabilities=TASK_CAPABILITIES) as client:
         assert await call(client, "work") == "task"
 
 
@@ -109,7 +109,7 @@ async def test_each_option_in_the_settings_takes_precedence() -> None:
         return "done"
 
     options = LATE._replace(tools={"slow": ToolTasks(after=TIMEOUT), "quick": ToolTasks(mode="forbidden")})
-    async with serve_client(make_bridge(registry, tasks=options), capabilities=ABLE) as client:
+    async with serve_client(make_bridge(registry, tasks=options), capabilities=TASK_CAPABILITIES) as client:
         # The call reaches its timeout before it becomes a task.
         assert await call(client, "slow") == "complete"
         assert await call(client, "quick") == "complete"
@@ -124,7 +124,7 @@ async def test_a_declaration_holds_for_calls_through_call_tool() -> None:
     register_with_decorator(registry, REQUIRED)
     listing = ToolListing(search=SearchPolicy(above=0))
     bridge = Bridge(registry, identity=Identity(listing=listing), state=State(tasks=LATE))
-    async with serve_client(bridge, capabilities=ABLE) as client:
+    async with serve_client(bridge, capabilities=TASK_CAPABILITIES) as client:
         assert await call(client, "call_tool", name="work") == "task"
         assert await call(client, "call_tool", name="unknown") == "complete"
         client.capabilities = {}
@@ -150,7 +150,7 @@ async def test_a_call_that_arrives_before_its_tool_is_published_waits_for_the_de
     register_with_decorator(registry, REQUIRED)
     source = SlowSource(registry.list()[0])
     bridge = Bridge(sources=[AttachedSource(source=source)], state=State(tasks=LATE))
-    async with serve_client(bridge, capabilities=ABLE, waits_for_sources=False) as client:
+    async with serve_client(bridge, capabilities=TASK_CAPABILITIES, waits_for_sources=False) as client:
         number = await client.send_call("work")
         # The server handles messages in order, so it has started the call once it responds to this request.
         await client.get_error("tasks/get", {"taskId": "unknown-task"})
@@ -173,8 +173,8 @@ def work(ctx: CallContext) -> list[object]:
 
 async def test_tools_in_worker_processes_declare_tasks_too_and_know_their_attempt(tmp_path: Path) -> None:
     bridge = build_bridge(tmp_path, "process", tools=TOOLS, tasks={"after": 60})
-    async with serve_client(bridge, capabilities=ABLE) as client:
-        attempt, key = (await fetch(client, await create(client, "work")))["result"]["structuredContent"]
+    async with serve_client(bridge, capabilities=TASK_CAPABILITIES) as client:
+        attempt, key = (await fetch_task(client, await create_task(client, "work")))["result"]["structuredContent"]
         assert attempt == 2
         assert len(key) == 64
 
@@ -189,7 +189,7 @@ async def test_a_tool_that_requires_tasks_runs_without_them_where_they_are_not_e
     for bridge in (Bridge(registry), Bridge(sources=[AttachedSource(source=source)])):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            async with serve_client(bridge, capabilities=ABLE) as client:
+            async with serve_client(bridge, capabilities=TASK_CAPABILITIES) as client:
                 assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         assert [record.getMessage() for record in caplog.records] == [
             "tool 'work' requires tasks, which are not enabled, so its calls are ordinary ones. "

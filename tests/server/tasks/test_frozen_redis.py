@@ -11,7 +11,7 @@ from mcp_bridge import ToolRegistry, tool
 from mcp_bridge._storage.engines.redis_records import TaskRecords
 from tests.kits.constants import TIMEOUT
 from tests.kits.questions.asking_kit import make_bridge, serve_client
-from tests.kits.questions.task_kit import ABLE, AT_ONCE, create, fetch
+from tests.kits.questions.task_kit import AT_ONCE, TASK_CAPABILITIES, create_task, fetch_task
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 
 pytestmark = pytest.mark.anyio
@@ -51,9 +51,9 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
     monkeypatch.setattr("mcp_bridge._storage.engines.redis.SUBMITTING", 1.0)
     monkeypatch.setattr(TaskRecords, "abandon_record", abandon_and_report)
     async with serve_client(
-        make_bridge(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=ABLE
+        make_bridge(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=TASK_CAPABILITIES
     ) as client:
-        await fetch(client, await create(client, "work", label="first"))
+        await fetch_task(client, await create_task(client, "work", label="first"))
         with monkeypatch.context() as freezing, anyio.fail_after(TIMEOUT):
             freezing.setattr(TaskRecords, "create_record", freeze_and_create)
             try:
@@ -62,5 +62,5 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
                 redis_process.resume()
             await abandoned.wait()
         assert response["error"] == UNAVAILABLE
-        await fetch(client, await create(client, "work", label="last"))
+        await fetch_task(client, await create_task(client, "work", label="last"))
     assert runs == ["first", "last"]

@@ -11,14 +11,14 @@ from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import TIMEOUT
 from tests.kits.questions.asking_kit import NAME_SCHEMA, accept, get_code, get_text, serve_client
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
-    ABLE,
     EVERY_ENGINE,
-    create,
-    fetch,
+    TASK_CAPABILITIES,
+    create_task,
+    fetch_task,
+    make_task_bridge,
     redis_process,
     redis_server,
-    url,
-    with_tasks,
+    set_engine_url,
 )
 
 pytestmark = EVERY_ENGINE
@@ -38,8 +38,8 @@ async def test_a_failed_task_is_retried_and_its_result_counts_the_attempts() -> 
             raise ConnectionError("the service is away")
         return ctx.attempt
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        task = await fetch(client, await create(client, "work"))
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        task = await fetch_task(client, await create_task(client, "work"))
         assert task["result"]["structuredContent"] == 3
         assert task["result"]["_meta"][RUNS] == 3
         assert len(keys) == 1
@@ -53,8 +53,8 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         attempts.append(ctx.attempt)
         raise ConnectionError("the service is away")
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        task = await fetch(client, await create(client, "work"))
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        task = await fetch_task(client, await create_task(client, "work"))
         assert task["status"] == "completed"
         assert get_code(task["result"]) == "internal_error"
         assert "statusMessage" not in task, "no next attempt is announced"
@@ -69,8 +69,8 @@ async def test_only_tools_that_declare_retries_are_retried() -> None:
         attempts.append(ctx.attempt)
         raise ConnectionError
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        await fetch(client, await create(client, "work"))
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        await fetch_task(client, await create_task(client, "work"))
         assert attempts == [1]
 
 
@@ -86,11 +86,12 @@ async def test_what_would_fail_again_is_not_attempted_again() -> None:
     async def count(number: int, ctx: CallContext) -> None:
         attempts.append(ctx.attempt)
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        assert get_code((await fetch(client, await create(client, "report")))["result"]) == "tool_error"
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        assert get_code((await fetch_task(client, await create_task(client, "report")))["result"]) == "tool_error"
         assert attempts == [1]
         assert (
-            get_code((await fetch(client, await create(client, "count", number="x")))["result"]) == "invalid_arguments"
+            get_code((await fetch_task(client, await create_task(client, "count", number="x")))["result"])
+            == "invalid_arguments"
         )
         assert attempts == [1]
 
@@ -106,8 +107,8 @@ async def test_the_time_limit_is_that_of_each_attempt() -> None:
         await anyio.lowlevel.checkpoint()
         return "done"
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        assert get_text((await fetch(client, await create(client, "work")))["result"]) == "done"
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        assert get_text((await fetch_task(client, await create_task(client, "work")))["result"]) == "done"
 
 
 async def test_a_task_that_waits_for_its_next_attempt_reports_it_and_can_be_cancelled() -> None:
@@ -118,14 +119,14 @@ async def test_a_task_that_waits_for_its_next_attempt_reports_it_and_can_be_canc
         attempts.append(ctx.attempt)
         raise ToolError("the service is away", code="tool_unavailable")
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        task = await create(client, "work")
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, "work")
         expected = "Attempt 1 of 2 failed, the next one starts in 60 s: the service is away"
         with anyio.fail_after(TIMEOUT):
-            while (await fetch(client, task, "working")).get("statusMessage") != expected:
+            while (await fetch_task(client, task, "working")).get("statusMessage") != expected:
                 pass
         await client.request("tasks/cancel", {"taskId": task})
-        assert (await fetch(client, task))["status"] == "cancelled"
+        assert (await fetch_task(client, task))["status"] == "cancelled"
         assert attempts == [1]
 
 
@@ -139,7 +140,7 @@ async def test_an_ordinary_call_of_a_client_with_tasks_is_attempted_again_too() 
             raise ConnectionError
         return ctx.attempt
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
         result: Any = await client.start_call("work").get_result(meta={"progressToken": "p"})
         assert result["_meta"][RUNS] == 2
         assert get_text(result) == "2"
@@ -155,12 +156,12 @@ async def test_a_new_attempt_asks_again() -> None:
             raise ConnectionError
         return f"Hello, {name}"
 
-    async with serve_client(with_tasks(registry, AT_ONCE), capabilities=ABLE) as client:
-        task = await create(client, "work")
+    async with serve_client(make_task_bridge(registry, AT_ONCE), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, "work")
         for name in ("Ada", "Eve"):
-            (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
+            (key,) = (await fetch_task(client, task, "input_required"))["inputRequests"]
             await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name=name)}})
-        assert get_text((await fetch(client, task))["result"]) == "Hello, Eve"
+        assert get_text((await fetch_task(client, task))["result"]) == "Hello, Eve"
 
 
 async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot() -> None:
@@ -175,10 +176,10 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
         return "done"
 
     async with serve_client(
-        with_tasks(registry, AT_ONCE._replace(ttl=2.0, concurrency=1)), capabilities=ABLE
+        make_task_bridge(registry, AT_ONCE._replace(ttl=2.0, concurrency=1)), capabilities=TASK_CAPABILITIES
     ) as client:
-        task = await create(client, "ask")
-        await fetch(client, task, "input_required")
+        task = await create_task(client, "ask")
+        await fetch_task(client, task, "input_required")
         with anyio.fail_after(TIMEOUT):
             while "result" in await client.request("tasks/get", {"taskId": task}):
                 pass
@@ -189,7 +190,7 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
 
 async def create_and_look(client: Any, name: str) -> Any:
     """The state of a new task after a moment; without `result` if it does not run, or has expired."""
-    task = await create(client, name)
+    task = await create_task(client, name)
     with anyio.move_on_after(0.5):
-        return await fetch(client, task)
+        return await fetch_task(client, task)
     return {}

@@ -20,7 +20,7 @@ from mcp_bridge._protocol.peer.connection import IncomingRequest
 from mcp_bridge._server.tasks.run import NoStream
 from mcp_bridge.tasks import TaskOptions, ToolTasks
 from tests.kits.constants import make_envelope
-from tests.kits.http.http_hosting import serve_http, stateless_request
+from tests.kits.http.http_hosting import make_stateless_request, serve_http
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.questions.asking_kit import get_code, make_bridge
 
@@ -86,7 +86,7 @@ async def test_the_header_mcp_name_must_be_the_handle() -> None:
     async with serve_http(make_waiting_bridge()) as (base, _), httpx2.AsyncClient() as http:
 
         async def post(method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
-            messages = stateless_request(method, params, **headers)
+            messages = make_stateless_request(method, params, **headers)
             messages["json"]["params"]["_meta"] = META
             answer: dict[str, Any] = (await http.post(f"{base}/mcp", **messages)).json()
             return answer

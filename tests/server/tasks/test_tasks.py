@@ -24,15 +24,15 @@ from tests.kits.questions.asking_kit import (
     serve_client,
 )
 from tests.kits.questions.task_kit import (  # noqa: F401 - fixtures
-    ABLE,
     AT_ONCE,
     EVERY_ENGINE,
-    create,
-    fetch,
+    TASK_CAPABILITIES,
+    create_task,
+    fetch_task,
+    make_task_bridge,
     redis_process,
     redis_server,
-    url,
-    with_tasks,
+    set_engine_url,
 )
 
 pytestmark = EVERY_ENGINE
@@ -47,16 +47,16 @@ async def test_a_call_becomes_a_task_whose_result_the_client_fetches() -> None:
         await release.wait()
         return "four"
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
         creation = (await client.request("tools/call", {"name": "work"}))["result"]
         assert creation["status"] == "working"
         assert creation["ttlMs"] == 86_400_000
         assert creation["pollIntervalMs"] == 10
         with anyio.fail_after(TIMEOUT):
-            while (await fetch(client, creation["taskId"], "working")).get("statusMessage") != "counting":
+            while (await fetch_task(client, creation["taskId"], "working")).get("statusMessage") != "counting":
                 pass
         release.set()
-        task = await fetch(client, creation["taskId"])
+        task = await fetch_task(client, creation["taskId"])
         assert task["resultType"] == "complete"
         assert get_text(task["result"]) == "four"
 
@@ -68,7 +68,9 @@ async def test_a_short_call_has_an_ordinary_result_and_leaves_no_task() -> None:
     async def work() -> str:
         return "done"
 
-    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT, most=1)), capabilities=ABLE) as client:
+    async with serve_client(
+        make_task_bridge(registry, TaskOptions(after=TIMEOUT, most=1)), capabilities=TASK_CAPABILITIES
+    ) as client:
         for _ in range(3):
             result = (await client.request("tools/call", {"name": "work"}))["result"]
             assert result["resultType"] == "complete"
@@ -83,7 +85,9 @@ async def test_a_call_that_is_an_ordinary_one_so_far_reports_progress_and_asks_a
         await ctx.report_progress(1, message="before the question")
         return f"Hello, {(await ctx.ask('Who?', NAME_SCHEMA, key='name')).content['name']}"
 
-    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
+    async with serve_client(
+        make_task_bridge(registry, TaskOptions(after=TIMEOUT)), capabilities=TASK_CAPABILITIES
+    ) as client:
         call = client.start_call("work")
         questions = await call.get_questions(meta={"progressToken": "p"})
         progress = await client.receive(lambda message: message.get("method") == "notifications/progress")
@@ -100,14 +104,16 @@ async def test_a_call_that_has_asked_can_still_become_a_task() -> None:
         await release.wait()
         return f"Hello, {name}"
 
-    async with serve_client(with_tasks(registry, TaskOptions(after=2.0)), capabilities=ABLE) as client:
+    async with serve_client(
+        make_task_bridge(registry, TaskOptions(after=2.0)), capabilities=TASK_CAPABILITIES
+    ) as client:
         call = client.start_call("work")
         questions = await call.get_questions()
         creation = (await call.exchange({key: accept(name="Ada") for key in questions}))["result"]
         assert creation["resultType"] == "task"
         assert "requestState" not in creation
         release.set()
-        assert get_text((await fetch(client, creation["taskId"]))["result"]) == "Hello, Ada"
+        assert get_text((await fetch_task(client, creation["taskId"]))["result"]) == "Hello, Ada"
 
 
 @pytest.mark.parametrize("style", ["asks", "returns"])
@@ -126,15 +132,15 @@ async def test_questions_of_a_task_are_answered_with_tasks_update(style: str) ->
             return NeedsInput(questions)
         return " ".join(ctx.answers[key].content["name"] for key in questions)
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
-        task = await create(client, style)
-        asked = (await fetch(client, task, "input_required"))["inputRequests"]
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, style)
+        asked = (await fetch_task(client, task, "input_required"))["inputRequests"]
         assert [item["method"] for item in asked.values()] == ["elicitation/create"] * 2
         update = {"taskId": task, "inputResponses": {"first": accept(name="Ada"), "unknown": accept(name="Eve")}}
         assert (await client.request("tasks/update", update))["result"]["resultType"] == "complete"
-        assert list((await fetch(client, task, "input_required"))["inputRequests"]) == ["second"]
+        assert list((await fetch_task(client, task, "input_required"))["inputRequests"]) == ["second"]
         await client.request("tasks/update", {"taskId": task, "inputResponses": {"second": accept(name="Lovelace")}})
-        assert get_text((await fetch(client, task))["result"]) == "Ada Lovelace"
+        assert get_text((await fetch_task(client, task))["result"]) == "Ada Lovelace"
 
 
 async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answer() -> None:
@@ -144,14 +150,14 @@ async def test_a_question_is_asked_again_under_another_key_after_an_invalid_answ
     async def work(ctx: CallContext) -> str:
         return (await ctx.ask("Who?", NAME_SCHEMA, key="name")).content["name"]
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
-        task = await create(client, "work")
-        await fetch(client, task, "input_required")
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, "work")
+        await fetch_task(client, task, "input_required")
         await client.request("tasks/update", {"taskId": task, "inputResponses": {"name": accept(name="A")}})
-        (key,) = (await fetch(client, task, "input_required"))["inputRequests"]
+        (key,) = (await fetch_task(client, task, "input_required"))["inputRequests"]
         assert key != "name"
         await client.request("tasks/update", {"taskId": task, "inputResponses": {key: accept(name="Ada")}})
-        assert get_text((await fetch(client, task))["result"]) == "Ada"
+        assert get_text((await fetch_task(client, task))["result"]) == "Ada"
 
 
 async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails() -> None:
@@ -165,11 +171,11 @@ async def test_an_error_of_the_tool_completes_and_an_error_of_the_protocol_fails
     async def look(ctx: CallContext) -> str:
         return str(await ctx.roots())
 
-    async with serve_client(with_tasks(registry), capabilities={"extensions": {TASKS: {}}}) as client:
-        failure = await fetch(client, await create(client, "fail"))
+    async with serve_client(make_task_bridge(registry), capabilities={"extensions": {TASKS: {}}}) as client:
+        failure = await fetch_task(client, await create_task(client, "fail"))
         assert failure["status"] == "completed"
         assert failure["result"]["isError"]
-        broken = await fetch(client, await create(client, "look"))
+        broken = await fetch_task(client, await create_task(client, "look"))
         assert broken["status"] == "failed"
         assert broken["error"]["code"] == -32021
         assert "result" not in broken
@@ -186,8 +192,8 @@ async def test_cancelling_a_task_cancels_its_call() -> None:
         finally:
             ends.set()
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
-        task = await create(client, "work")
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, "work")
         with anyio.fail_after(TIMEOUT):
             await starts.wait()
         # The second cancellation is of a task that has ended.
@@ -196,7 +202,7 @@ async def test_cancelling_a_task_cancels_its_call() -> None:
             assert answer["resultType"] == "complete"
         with anyio.fail_after(TIMEOUT):
             await ends.wait()
-        assert (await fetch(client, task))["status"] == "cancelled"
+        assert (await fetch_task(client, task))["status"] == "cancelled"
 
 
 async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() -> None:
@@ -210,7 +216,9 @@ async def test_cancelling_the_request_before_there_is_a_task_cancels_the_call() 
         finally:
             ends.set()
 
-    async with serve_client(with_tasks(registry, TaskOptions(after=TIMEOUT)), capabilities=ABLE) as client:
+    async with serve_client(
+        make_task_bridge(registry, TaskOptions(after=TIMEOUT)), capabilities=TASK_CAPABILITIES
+    ) as client:
         number = await client.send_request("tools/call", {"name": "work"})
         with anyio.fail_after(TIMEOUT):
             await starts.wait()
@@ -225,8 +233,10 @@ async def test_an_unknown_and_an_expired_task_are_the_same_error() -> None:
     async def work() -> str:
         return "done"
 
-    async with serve_client(with_tasks(registry, AT_ONCE._replace(ttl=1.0)), capabilities=ABLE) as client:
-        task = await create(client, "work")
+    async with serve_client(
+        make_task_bridge(registry, AT_ONCE._replace(ttl=1.0)), capabilities=TASK_CAPABILITIES
+    ) as client:
+        task = await create_task(client, "work")
         assert len(task) >= 43
         with anyio.fail_after(TIMEOUT):
             while "result" in await client.request("tasks/get", {"taskId": task}):
@@ -252,7 +262,7 @@ async def test_a_client_has_to_declare_the_extension_in_each_request() -> None:
         return "done"
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
-    async with serve_client(with_tasks(registry, options)) as client:
+    async with serve_client(make_task_bridge(registry, options)) as client:
         assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         for method, params in (
             ("tools/call", {"name": "needs_task"}),
@@ -277,17 +287,19 @@ async def test_handshake_clients_get_ordinary_results() -> None:
         return "done"
 
     options = TaskOptions(tools={"needs_task": ToolTasks(mode="required"), "*": ToolTasks(after=0)})
-    async with serve_client(with_tasks(registry, options), version=HANDSHAKE, capabilities=ABLE) as client:
+    async with serve_client(
+        make_task_bridge(registry, options), version=HANDSHAKE, capabilities=TASK_CAPABILITIES
+    ) as client:
         assert get_text((await client.request("tools/call", {"name": "work"}))["result"]) == "done"
         assert get_code((await client.request("tools/call", {"name": "needs_task"}))["result"]) == "missing_capability"
         assert (await client.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
 
 
 async def test_a_server_without_tasks_declares_none() -> None:
-    async with serve_client(ToolRegistry(), capabilities=ABLE) as client:
+    async with serve_client(ToolRegistry(), capabilities=TASK_CAPABILITIES) as client:
         assert "extensions" not in (await client.request("server/discover", {}))["result"]["capabilities"]
         assert (await client.request("tasks/get", {"taskId": "x"}))["error"]["code"] == -32601
-    async with serve_client(with_tasks(ToolRegistry()), capabilities=ABLE) as client:
+    async with serve_client(make_task_bridge(ToolRegistry()), capabilities=TASK_CAPABILITIES) as client:
         assert (await client.request("server/discover", {}))["result"]["capabilities"]["extensions"] == {TASKS: {}}
 
 
@@ -298,8 +310,10 @@ async def test_too_many_tasks_are_rejected() -> None:
     async def work() -> str:
         await anyio.sleep_forever()
 
-    async with serve_client(with_tasks(registry, AT_ONCE._replace(most=2)), capabilities=ABLE) as client:
-        tasks = [await create(client, "work") for _ in range(2)]
+    async with serve_client(
+        make_task_bridge(registry, AT_ONCE._replace(most=2)), capabilities=TASK_CAPABILITIES
+    ) as client:
+        tasks = [await create_task(client, "work") for _ in range(2)]
         assert get_code((await client.request("tools/call", {"name": "work"}))["result"]) == "overloaded"
         for task in tasks:
             await client.request("tasks/cancel", {"taskId": task})
@@ -316,9 +330,9 @@ async def test_a_task_that_is_cancelled_while_it_starts_does_not_run_on() -> Non
         finally:
             running.remove(number)
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
         for number in range(50):
-            task = await create(client, "work", number=number)
+            task = await create_task(client, "work", number=number)
             await anyio.sleep(number * 0.0002)
             await client.request("tasks/cancel", {"taskId": task})
         with anyio.fail_after(TIMEOUT):
@@ -335,9 +349,12 @@ async def test_tasks_have_a_separate_time_limit() -> None:
         return "done"
 
     options = TaskOptions(tools={"*": ToolTasks(after=0, timeout=1.5)})
-    async with serve_client(with_tasks(registry, options), capabilities=ABLE) as client:
-        assert get_text((await fetch(client, await create(client, "work", seconds=0.1)))["result"]) == "done"
-        assert get_code((await fetch(client, await create(client, "work", seconds=TIMEOUT)))["result"]) == "timeout"
+    async with serve_client(make_task_bridge(registry, options), capabilities=TASK_CAPABILITIES) as client:
+        assert get_text((await fetch_task(client, await create_task(client, "work", seconds=0.1)))["result"]) == "done"
+        assert (
+            get_code((await fetch_task(client, await create_task(client, "work", seconds=TIMEOUT)))["result"])
+            == "timeout"
+        )
 
 
 async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_after_each_change() -> None:
@@ -349,9 +366,9 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
         await release.wait()
         return "done"
 
-    async with serve_client(with_tasks(registry), capabilities=ABLE) as client:
-        task = await create(client, "work")
-        await fetch(client, task, "input_required")
+    async with serve_client(make_task_bridge(registry), capabilities=TASK_CAPABILITIES) as client:
+        task = await create_task(client, "work")
+        await fetch_task(client, task, "input_required")
         number = await client.send_request(
             "subscriptions/listen", {"notifications": {"taskIds": [task, "unknown", task]}}
         )
@@ -364,7 +381,7 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
 
         first = await receive_status("input_required")
         assert first.pop("_meta") == {"io.modelcontextprotocol/subscriptionId": number}
-        fetched = await fetch(client, task, "input_required")
+        fetched = await fetch_task(client, task, "input_required")
         assert first == {key: value for key, value in fetched.items() if key not in ("resultType", "_meta")}
         acknowledged = await client.receive(lambda message: "acknowledged" in message.get("method", ""))
         assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
@@ -375,7 +392,7 @@ async def test_a_client_that_listens_gets_the_state_of_its_tasks_at_once_and_aft
 
 
 async def test_listening_to_tasks_needs_the_extension_and_valid_handles() -> None:
-    async with serve_client(with_tasks(ToolRegistry()), capabilities=ABLE) as client:
+    async with serve_client(make_task_bridge(ToolRegistry()), capabilities=TASK_CAPABILITIES) as client:
         invalid = await client.request("subscriptions/listen", {"notifications": {"taskIds": [1]}})
         assert invalid["error"]["code"] == -32602
         client.capabilities = ALL_CAPABILITIES

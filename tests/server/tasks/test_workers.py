@@ -17,7 +17,7 @@ from tests.client.server_process import find_server_pid
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster
-from tests.kits.survival.isolation_live import eventually
+from tests.kits.waiting import wait_until
 
 TOOLS = """
 import asyncio, os, signal
@@ -67,7 +67,7 @@ def runs_of(folder: Path, name: str = "") -> list[list[str]]:
 
 def begun(folder: Path, count: int = 1) -> list[list[str]]:
     """The runs, once there are so many."""
-    eventually(lambda: len(runs_of(folder)) >= count)
+    wait_until(lambda: len(runs_of(folder)) >= count)
     return runs_of(folder)
 
 
@@ -139,7 +139,7 @@ def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: Redis
         (tmp_path / "release").touch()
         worker.wait_for_stderr("is unavailable")
         redis_process.start()
-        eventually(lambda: "result" in server.request("tasks/get", task, taskId=task))
+        wait_until(lambda: "result" in server.request("tasks/get", task, taskId=task))
         assert server.fetch(task)["status"] == "completed"
         assert server.fetch(server.create("work"))["status"] == "completed"
         for node in (server, worker):
@@ -162,9 +162,9 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
             redis_process.kill()
             worker.wait_for_stderr("is unavailable")
             redis_process.start()
-            eventually(lambda: "result" in server.request("tasks/get", first, taskId=first))
+            wait_until(lambda: "result" in server.request("tasks/get", first, taskId=first))
             task = server.create("work", name=name)
-            eventually(lambda name=name: runs_of(tmp_path, name))
+            wait_until(lambda name=name: runs_of(tmp_path, name))
             assert server.fetch(first, "working")["status"] == "working"
             (tmp_path / f"release{name}").touch()
             assert server.fetch(task)["status"] == "completed"
@@ -181,7 +181,7 @@ def test_another_process_makes_the_next_attempt_if_the_one_that_failed_has_ended
     with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("fail_once")
-        eventually(lambda: "statusMessage" in server.fetch(task, "working"))
+        wait_until(lambda: "statusMessage" in server.fetch(task, "working"))
         worker.wait_for_stderr("is retried in 5 s")
         worker.kill()
         second_worker = cluster.start_worker()
@@ -197,7 +197,7 @@ def test_a_task_fails_that_ends_each_process_that_runs_it(tmp_path: Path, redis_
         task = server.fetch(server.create("crash"))
         assert task["status"] == "failed"
         assert "started 3 times" in task["error"]["message"]
-        eventually(lambda: sum(worker.process.poll() is None for worker in workers) == 1)
+        wait_until(lambda: sum(worker.process.poll() is None for worker in workers) == 1)
 
 
 def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
@@ -207,11 +207,11 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
         begun(tmp_path)
         worker.process.send_signal(signal.SIGTERM)
         second_worker = cluster.start_worker()
-        eventually(lambda: runs_of(tmp_path, "2"))
+        wait_until(lambda: runs_of(tmp_path, "2"))
         second_worker.kill()
         second_worker = cluster.start_worker()
         # The lease of the tasks that ran at the kill has ended.
-        eventually(lambda: len(runs_of(tmp_path, "2")) == 2)
+        wait_until(lambda: len(runs_of(tmp_path, "2")) == 2)
         (tmp_path / "release").touch()
         assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})

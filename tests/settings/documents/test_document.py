@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import Document, read_document
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 SAME = {"name": "x", "sources": [{"type": "python", "n": 1}, {"type": "mcp", "on": True, "f": 1.5}]}
 YAML = """\
@@ -495,7 +495,7 @@ SYNTAX = st.lists(
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
-@examples(75)
+@use_examples(75)
 @given(text=st.one_of(SYNTAX, st.text()))
 @example(text="a: [*a")
 @example(text='a: "\\UFFFFFFFF"')

@@ -18,7 +18,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents import editor
 from mcp_bridge._settings.documents.syntax import Format, UnsafeEdit
 from tests.kits.clients.editing_texts import ENTRIES, json_texts, toml_texts, yaml_texts
-from tests.kits.fuzzing import examples
+from tests.kits.fuzzing import use_examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 @every_kind
 @given(data=st.data(), value=ENTRIES, later=ENTRIES)
-@examples(25)
+@use_examples(25)
 def test_an_entry_that_was_added_and_updated_is_reverted_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], later: dict[str, Any]
 ) -> None:
@@ -106,7 +106,7 @@ def test_an_entry_that_was_added_and_updated_is_reverted_byte_for_byte(
 
 @every_kind
 @given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
-@examples(25)
+@use_examples(25)
 def test_several_entries_are_reverted_in_reverse_order_byte_for_byte(
     kind: Kind, data: DataObject, values: list[dict[str, Any]]
 ) -> None:
@@ -124,7 +124,7 @@ def test_several_entries_are_reverted_in_reverse_order_byte_for_byte(
 
 @every_kind
 @given(data=st.data(), values=st.lists(ENTRIES, min_size=2, max_size=3))
-@examples(25)
+@use_examples(25)
 def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_data(
     kind: Kind, data: DataObject, values: list[dict[str, Any]]
 ) -> None:
@@ -143,7 +143,7 @@ def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_dat
 
 @every_kind
 @given(data=st.data(), value=ENTRIES)
-@examples(25)
+@use_examples(25)
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
     new_text = _put(kind, text, value)
@@ -160,7 +160,7 @@ def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dic
 
 @every_kind
 @given(data=st.data(), value=ENTRIES, other_entries=st.lists(ENTRIES, min_size=1, max_size=3), is_removed=st.booleans())
-@examples(25)
+@use_examples(25)
 def test_edits_of_users_in_between_survive_byte_for_byte(
     kind: Kind, data: DataObject, value: dict[str, Any], other_entries: list[dict[str, Any]], is_removed: bool
 ) -> None:
@@ -179,7 +179,7 @@ def test_edits_of_users_in_between_survive_byte_for_byte(
 
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
 @given(data=st.data(), in_list=st.booleans())
-@examples(50)
+@use_examples(50)
 def test_an_unsupported_text_is_never_edited(format: Format, data: DataObject, in_list: bool) -> None:
     text = data.draw(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
     for work in (

@@ -20,11 +20,11 @@ from tests.kits.openapi.api_server import (
     ApiServer,
     Json,
     Reply,
-    document_of,
+    get_text,
     json_reply,
     list_tools,
+    make_document,
     serve_document,
-    text_of,
 )
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
@@ -35,7 +35,7 @@ def parameter(name: str, place: str, schema: Json | None = None, **members: Any)
 
 
 def operation_of(method: str, path: str, **content: Any) -> Json:
-    return document_of({path: {method: {"operationId": "run", **content}}})
+    return make_document({path: {method: {"operationId": "run", **content}}})
 
 
 def body_of(media_type: str, schema: Json | None = None, **members: Any) -> Json:
@@ -62,7 +62,7 @@ async def test_arguments_are_sent_in_the_places_of_the_document(api: ApiServer, 
             "X-Trace": 7, "theme": "dark", "q": {"a": [1]}, "body": {"name": "n"},
         }  # fmt: skip
         result = await client.call_tool("run", arguments)
-    assert not result.is_error, text_of(result)
+    assert not result.is_error, get_text(result)
     (request,) = api.received
     assert request.method == "POST"
     assert request.path == "/v1/items/a%2Fb%20%C3%BC/parts"
@@ -85,7 +85,7 @@ async def test_no_argument_leads_to_another_path(value: str, api: ApiServer, tmp
         assert api.received[0].path == "/users/%252E%252e/keys"
     else:
         assert result.is_error
-        assert "$.id: must not" in text_of(result)
+        assert "$.id: must not" in get_text(result)
         assert api.received == []
 
 
@@ -94,7 +94,7 @@ async def test_a_header_cannot_contain_another_header(api: ApiServer, tmp_path: 
     async with serve_document(tmp_path, document, server=api.url) as client:
         for value in ("1\r\nX-Admin: 1", " 1"):
             result = await client.call_tool("run", {"X-A": value})
-            assert "$.X-A: a header can only have printable ASCII characters" in text_of(result)
+            assert "$.X-A: a header can only have printable ASCII characters" in get_text(result)
     assert api.received == []
 
 
@@ -163,8 +163,8 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
         assert not (await client.call_tool("run", {"body": body})).is_error
         wrong = await client.call_tool("run", {"body": {"image": {"data": "?"}}})
         unsafe = await client.call_tool("run", {"body": {"image": {"data": "QQ==", "media_type": "image/png\r\nX: 1"}}})
-    assert "$.body.image.data: expected base64" in text_of(wrong)
-    assert "$.body.image.media_type: expected a media type" in text_of(unsafe)
+    assert "$.body.image.data: expected base64" in get_text(wrong)
+    assert "$.body.image.media_type: expected a media type" in get_text(unsafe)
     (request,) = api.received
     media_type, _, boundary = request.headers["content-type"].partition("; boundary=")
     assert media_type == "multipart/form-data"
@@ -232,7 +232,7 @@ async def test_responses_become_content_of_their_kind(
 async def test_a_response_of_head_has_its_headers(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(b"12345", headers={"etag": '"7"', "content-type": "text/plain"})
     async with serve_document(tmp_path, operation_of("head", "/x"), server=api.url) as client:
-        text = text_of(await client.call_tool("run", {}))
+        text = get_text(await client.call_tool("run", {}))
     assert text.splitlines() == ["HTTP status 200 OK", "content-type: text/plain", "content-length: 5", 'etag: "7"']
 
 
@@ -242,12 +242,12 @@ async def test_an_error_contains_the_response_of_the_server(api: ApiServer, tmp_
         result = await client.call_tool("run", {})
         assert result.is_error
         assert result.structured_content is None
-        assert text_of(result) == 'HTTP status 404 Not Found\n{"detail": "no such user"}'
+        assert get_text(result) == 'HTTP status 404 Not Found\n{"detail": "no such user"}'
         api.reply = Reply(b"x" * 100_000, 500, {"content-type": "text/html"})
-        text = text_of(await client.call_tool("run", {}))
+        text = get_text(await client.call_tool("run", {}))
         assert text == f"HTTP status 500 Internal Server Error\n{'x' * 2000} [truncated]"
         api.reply = Reply(b"\0\1", 502, {"content-type": "application/octet-stream"})
-        assert text_of(await client.call_tool("run", {})) == "HTTP status 502 Bad Gateway"
+        assert get_text(await client.call_tool("run", {})) == "HTTP status 502 Bad Gateway"
 
 
 async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path
         assert http["rateLimit"] == {"limit": "60", "remaining": "41", "reset": "30"}
         api.reply = json_reply({}, 429, retry_after="17")
         response = await client.call_tool("run", {})
-    assert text_of(response) == "HTTP status 429 Too Many Requests\n{}\nRetry after 17 seconds."
+    assert get_text(response) == "HTTP status 429 Too Many Requests\n{}\nRetry after 17 seconds."
     assert response.meta["mcp-bridge/http"]["retry-after"] == "17"
 
 
@@ -282,7 +282,7 @@ async def test_a_long_link_takes_no_time(link: str, api: ApiServer, tmp_path: Pa
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         # Backtracking over all beginnings of `<...>` would take minutes.
         with anyio.fail_after(20):
-            assert text_of(await client.call_tool("run", {})) == "[]"
+            assert get_text(await client.call_tool("run", {})) == "[]"
 
 
 async def test_a_response_that_is_too_long_is_an_error_also_when_it_is_compressed(
@@ -293,7 +293,7 @@ async def test_a_response_that_is_too_long_is_an_error_also_when_it_is_compresse
     async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
-    assert text_of(result).startswith("the response has more than 10485760 bytes. The call did run.")
+    assert get_text(result).startswith("the response has more than 10485760 bytes. The call did run.")
 
 
 async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp
         api.reply = Reply(b"[" + b"{}," * 300_000 + b"{}]", headers={"content-type": "application/json"})
         result = await client.call_tool("run", {})
         assert result.is_error
-        assert text_of(result).startswith("the response has more than 250000 values. The call did run.")
+        assert get_text(result).startswith("the response has more than 250000 values. The call did run.")
         api.reply = json_reply(["{,[" * 100_000])
         assert not (await client.call_tool("run", {})).is_error
 
@@ -309,7 +309,7 @@ async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp
 async def test_hints_are_only_guarantees_of_the_method(tmp_path: Path) -> None:
     methods = ("get", "head", "post", "put", "patch", "delete")
     item = {method: {"operationId": method} for method in methods}
-    async with serve_document(tmp_path, document_of({"/x": item}), server="https://api.example") as client:
+    async with serve_document(tmp_path, make_document({"/x": item}), server="https://api.example") as client:
         tools = await list_tools(client)
     hints = {name: tool.annotations.model_dump(exclude_none=True) for name, tool in tools.items()}
     world = {"open_world_hint": True}
@@ -330,4 +330,4 @@ async def test_a_server_that_is_down_is_an_error_without_its_url(tmp_path: Path)
     async with serve_document(tmp_path, operation_of("get", "/x?"), server="http://127.0.0.1:9") as client:
         result = await client.call_tool("run", {})
     assert result.is_error
-    assert text_of(result) == "The API did not respond: the server cannot be reached: All connection attempts failed."
+    assert get_text(result) == "The API did not respond: the server cannot be reached: All connection attempts failed."

@@ -14,11 +14,11 @@ from tests.kits.openapi.api_server import (
     Json,
     Received,
     Reply,
-    document_of,
     find_problems,
+    get_text,
     json_reply,
+    make_document,
     serve_document,
-    text_of,
 )
 
 SECRET = "s3cret-that-must-not-be-seen"
@@ -27,7 +27,7 @@ BASIC = f"Basic {base64.b64encode(f'ann:{SECRET}'.encode()).decode()}"
 
 def secured(scheme: Json, **content: Json) -> Json:
     operation = {"operationId": "run", "security": [{"s": []}], **content}
-    return document_of({"/x": {"get": operation}}, components={"securitySchemes": {"s": scheme}})
+    return make_document({"/x": {"get": operation}}, components={"securitySchemes": {"s": scheme}})
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ async def test_a_credential_that_is_also_a_parameter_is_sent_once_and_not_asked_
 
 async def test_a_header_of_the_settings_is_not_asked_from_the_model(api: ApiServer, tmp_path: Path) -> None:
     parameter = {"name": "X-Tenant", "in": "header", "required": True, "schema": {"type": "string"}}
-    document = document_of({"/x": {"get": {"operationId": "run", "parameters": [parameter]}}})
+    document = make_document({"/x": {"get": {"operationId": "run", "parameters": [parameter]}}})
     async with serve_document(tmp_path, document, server=api.url, headers={"x-tenant": "a"}) as client:
         assert not (await client.call_tool("run", {})).is_error
     assert api.received[0].headers["x-tenant"] == "a"
@@ -93,14 +93,14 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
     api.reply = lambda request: Reply(status=200 if "new" in request.headers["authorization"] else 401)
     async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": f"file:{file}"}) as client:
         file.write_text("new-token-of-this-api")
-        assert text_of(await client.call_tool("run", {})).startswith("HTTP status 401")
+        assert get_text(await client.call_tool("run", {})).startswith("HTTP status 401")
         assert not (await client.call_tool("run", {})).is_error
         file.unlink()
         assert not (await client.call_tool("run", {})).is_error
         api.reply = Reply(status=401)
         await client.call_tool("run", {})
         result = await client.call_tool("run", {})
-    assert text_of(result).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
+    assert get_text(result).startswith(f"The API did not respond: auth.s: {file} cannot be read: No such file")
     assert [request.headers["authorization"][7:10] for request in api.received] == ["old", "new", "new", "new"]
 
 
@@ -134,7 +134,7 @@ async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
     ) as client:
         result = await client.call_tool("run", {})
     assert api.received[0].headers["x-key"] == SECRET
-    assert "[secret]" in text_of(result)
+    assert "[secret]" in get_text(result)
     assert SECRET not in result.model_dump_json()
 
 
@@ -217,7 +217,7 @@ async def test_a_token_that_cannot_be_fetched_is_an_error(
     async with serve_document(tmp_path, document, server=api.url, auth={"s": auth}) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
-    assert problem in text_of(result)
+    assert problem in get_text(result)
     assert len(api.received) == 1
 
 
@@ -226,7 +226,7 @@ async def test_a_token_server_that_is_down_is_an_error(api: ApiServer, tmp_path:
     document = secured({"type": "oauth2", "flows": {}})
     async with serve_document(tmp_path, document, server=api.url, auth={"s": auth}) as client:
         result = await client.call_tool("run", {})
-    assert text_of(result).startswith("The token could not be fetched: the server cannot be reached")
+    assert get_text(result).startswith("The token could not be fetched: the server cannot be reached")
     assert api.received == []
 
 

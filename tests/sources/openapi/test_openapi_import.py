@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.kits.forked_commands import forked_command
-from tests.kits.openapi.api_server import ApiServer, Reply, document_of, list_tools, serve_document, text_of
+from tests.kits.forked_commands import get_forked_command
+from tests.kits.openapi.api_server import ApiServer, Reply, get_text, list_tools, make_document, serve_document
 
 ROOT = """
 openapi: 3.0.3
@@ -51,7 +51,7 @@ FILES = {"root.yaml": ROOT, "paths/pet.yaml": PET, "schemas.json": json.dumps(SC
 
 
 def run_import(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*forked_command(), "mcp_bridge", "import", "openapi", *words]
+    command = [*get_forked_command(), "mcp_bridge", "import", "openapi", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
 
 
@@ -71,7 +71,7 @@ async def check_bundle(folder: Path, api: ApiServer) -> None:
         assert (await client.call_tool("getPet", {"id": 0})).is_error
         wrong = await client.call_tool("putPet", {"id": 1, "body": {"pet": {"name": "too long"}}})
     assert list(tools) == ["getPet", "putPet"]
-    assert "$.body.pet.name" in text_of(wrong)
+    assert "$.body.pet.name" in get_text(wrong)
 
 
 async def test_documents_in_several_files_become_one(api: ApiServer, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_fetched_from_this_machine_unless_it_is_allowed(api: ApiServe
 def test_references_to_other_origins_are_not_followed(
     reference: str, problem: str, api: ApiServer, tmp_path: Path
 ) -> None:
-    api.reply = Reply(json.dumps(document_of({"/x": {"$ref": reference}})).encode())
+    api.reply = Reply(json.dumps(make_document({"/x": {"$ref": reference}})).encode())
     result = run_import(tmp_path, f"{api.url}/spec.json", "--allow", "loopback")
     assert result.returncode == 2
     assert problem in result.stderr
@@ -137,7 +137,7 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_text("{}")
     (tmp_path / "spec").mkdir()
     for reference in ("../secret.json", "a/../../secret.json", (tmp_path / "secret.json").as_uri()):
-        document = document_of({"/x": {"$ref": reference}})
+        document = make_document({"/x": {"$ref": reference}})
         (tmp_path / "spec" / "api.json").write_text(json.dumps(document))
         result = run_import(tmp_path, "spec/api.json")
         assert "it refers to a file outside of its folder, which is not read" in result.stderr
@@ -145,7 +145,7 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
 
 def test_a_second_import_lists_changes(tmp_path: Path) -> None:
     def write(paths: Any, **rest: Any) -> None:
-        (tmp_path / "api.json").write_text(json.dumps(document_of(paths, **rest)))
+        (tmp_path / "api.json").write_text(json.dumps(make_document(paths, **rest)))
 
     write({"/a": {"get": {}}, "/b": {"get": {}}, "/c": {"get": {}}})
     assert run_import(tmp_path, "api.json").returncode == 0
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.startswith("mcp-bridge: none.yaml: ")
     assert "cannot be read: No such file or directory" in result.stderr
-    (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
+    (tmp_path / "api.json").write_text(json.dumps(make_document({"/x": {"$ref": "#/none"}})))
     result = run_import(tmp_path, "api.json", "-o", "no/folder.json")
     assert "no/folder.json: it cannot be written: No such file or directory" in result.stderr
 
@@ -191,7 +191,7 @@ def test_a_document_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> Non
 
 
 def test_problems_are_printed(tmp_path: Path) -> None:
-    (tmp_path / "api.json").write_text(json.dumps(document_of({"/x": {"$ref": "#/none"}})))
+    (tmp_path / "api.json").write_text(json.dumps(make_document({"/x": {"$ref": "#/none"}})))
     result = run_import(tmp_path, "api.json")
     assert result.stderr.splitlines()[:2] == [
         "Wrote test.json: 0 operations, OpenAPI 3.1.0.", "PROBLEM: /x: '#/none' does not resolve",

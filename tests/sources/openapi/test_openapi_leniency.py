@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kits.openapi.api_server import ApiServer, Json, document_of, list_tools, serve_document, text_of
+from tests.kits.openapi.api_server import ApiServer, Json, get_text, list_tools, make_document, serve_document
 
 OWNER = {"type": "object", "properties": {"id": {"type": "integer"}}}
 PET = {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}}
@@ -24,7 +24,7 @@ def body_document(schema: Json, version: str = "3.0.3", **schemas: Any) -> Json:
     """Return a document with the operation `run` and a body with this schema."""
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     paths = {"/x": {"post": {"operationId": "run", "requestBody": body}}}
-    return document_of(paths, version, components={"schemas": schemas})
+    return make_document(paths, version, components={"schemas": schemas})
 
 
 async def call_with_bodies(folder: Path, api: ApiServer, document: Json, *bodies: Any) -> list[bool]:
@@ -35,7 +35,7 @@ async def call_with_bodies(folder: Path, api: ApiServer, document: Json, *bodies
             api.received.clear()
             result = await client.call_tool("run", {"body": body})
             sent.append(not result.is_error)
-            assert [json.loads(request.body) for request in api.received] == ([body] if sent[-1] else []), text_of(
+            assert [json.loads(request.body) for request in api.received] == ([body] if sent[-1] else []), get_text(
                 result
             )
     return sent

@@ -31,7 +31,7 @@ from mcp_bridge._sources.openapi.parameters import Parameter
 from mcp_bridge._sources.openapi.requests import RequestBuilder
 from mcp_bridge._sources.openapi.schemas import SchemaConverter
 from mcp_bridge._upstream.trust.screening import TextScreen
-from tests.kits.openapi.api_server import ApiServer, Json, Received, document_of, run_api
+from tests.kits.openapi.api_server import ApiServer, Json, Received, make_document, run_api
 
 TLS = ssl.create_default_context()
 COLORS = ["blue", "black", "brown"]
@@ -170,14 +170,14 @@ def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer
     parameter = Parameter("v", style["in"], "v", style["style"], style["explode"])
     builder = RequestBuilder("get", "http://h", path, [parameter], None, "*/*")
     request = send(api, builder.build_http_request({"v": value}))
-    document = document_of({path: {"get": {"parameters": [style]}}}, servers=[{"url": api.url}])
+    document = make_document({path: {"get": {"parameters": [style]}}}, servers=[{"url": api.url}])
     parameters = load_parser(json.dumps(document)).unmarshal_request(WerkzeugOpenAPIRequest(parse_request(request)))
     assert parameters.errors == []
     assert getattr(parameters.parameters, style["in"])["v"] == value
 
 
 def write_body(media_type: str, schema: Json, body: Any) -> ApiRequest:
-    document = ApiDocument(document_of({}))
+    document = ApiDocument(make_document({}))
     converter = SchemaConverter(document, TextScreen())
     writer = build_body_writer(document, DeclaredBody(media_type, schema, {}, True, ""), converter)
     return RequestBuilder("post", "http://h", "/p", [], writer.write, "*/*").build_http_request({"body": body})

@@ -13,14 +13,14 @@ import pytest
 from mcp_bridge._transports.http.access import Access, is_loopback
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
-    EVERY_HTTP_WAY,
+    IN_EVERY_HTTP_WAY,
     HttpWay,
-    entry,
-    initialize,
-    registry_of,
+    build_registry,
+    make_entry,
+    make_initialize,
+    make_stateless_request,
     serve_http,
     serve_http_in_thread,
-    stateless_request,
 )
 
 TOKEN = "s3cret-tokén"
@@ -32,14 +32,16 @@ EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value
 def base() -> Iterator[str]:
     """A bridge with two allowed names and an origin, in addition to those of this machine."""
     access = Access.for_host("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
-    with serve_http_in_thread(registry_of(entry("there")), access=access) as url:
+    with serve_http_in_thread(build_registry(make_entry("there")), access=access) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def guarded_url() -> Iterator[str]:
     """A bridge with a token."""
-    with serve_http_in_thread(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)) as url:
+    with serve_http_in_thread(
+        build_registry(make_entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)
+    ) as url:
         yield url
 
 
@@ -147,20 +149,23 @@ def test_requests_without_a_valid_token_are_rejected(
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bEARER"])
 def test_a_valid_token_is_accepted_with_a_scheme_in_any_case(guarded_url: str, scheme: str) -> None:
-    request = stateless_request("tools/list")
+    request = make_stateless_request("tools/list")
     request["headers"] = {**request["headers"], "Authorization": f"{scheme} {TOKEN}".encode()}
     answer = httpx2.post(f"{guarded_url}/mcp", **request)
     assert answer.status_code == 200
     assert [tool["name"] for tool in answer.json()["result"]["tools"]] == ["there"]
 
 
-@EVERY_HTTP_WAY
-async def test_the_official_client_needs_the_token(road: HttpWay) -> None:
-    async with serve_http(registry_of(entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (base, _):
-        async with road.to(base, token="abc") as client:
+@IN_EVERY_HTTP_WAY
+async def test_the_official_client_needs_the_token(way: HttpWay) -> None:
+    async with serve_http(build_registry(make_entry("there")), access=Access.for_host("127.0.0.1", token="abc")) as (
+        base,
+        _,
+    ):
+        async with way.connect(base, token="abc") as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
         with pytest.raises(Exception) as error:
-            async with road.to(base, token="abd") as client:
+            async with way.connect(base, token="abd") as client:
                 await client.list_tools()
         assert any(word in str(flat(error.value)) for word in ("401", "bearer token"))
 
@@ -196,7 +201,7 @@ def test_a_guessed_token_is_not_confirmed_by_the_logs(guarded_url: str, caplog: 
     guess = "Bearer guessed-secret"
     with caplog.at_level(logging.DEBUG):
         status(guarded_url, "POST", "/mcp", Authorization=guess)
-        request = stateless_request("tools/list")
+        request = make_stateless_request("tools/list")
         request["headers"] = {**request["headers"], "Authorization": f"Bearer {TOKEN}".encode()}
         assert httpx2.post(f"{guarded_url}/mcp", **request).status_code == 200
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpcore2")]
@@ -244,7 +249,7 @@ def test_a_preflight_of_another_origin_is_rejected(base: str) -> None:
 
 def test_a_configured_origin_may_read_the_mcp_headers(base: str) -> None:
     headers = {**HTTP_HEADERS, "Origin": "https://app.example"}
-    answer = httpx2.post(f"{base}/mcp", json=initialize(), headers=headers)
+    answer = httpx2.post(f"{base}/mcp", json=make_initialize(), headers=headers)
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://app.example"
     exposed = answer.headers["access-control-expose-headers"].lower()

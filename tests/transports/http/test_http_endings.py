@@ -13,8 +13,8 @@ import pytest
 from mcp_types import CONNECTION_CLOSED
 
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, initialize, stateless_request
-from tests.kits.http.http_process import HttpServer, running
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, make_initialize, make_stateless_request
+from tests.kits.http.http_process import HttpServer, run_http_server
 
 
 def clean(server: HttpServer) -> bool:
@@ -25,24 +25,24 @@ def clean(server: HttpServer) -> bool:
 async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transports(tmp_path: Path) -> None:
     answers: list[str] = []
 
-    async def call(server: HttpServer, road: HttpWay) -> None:
-        async with road.to(server.base) as client:
+    async def call(server: HttpServer, way: HttpWay) -> None:
+        async with way.connect(server.base) as client:
             # Otherwise the client would list after the call, when no new request is accepted.
             await client.list_tools()
             result = await client.session.call_tool("wait", {})
             answers.append(result.content[0].text)  # type: ignore[union-attr]
 
-    async with running(tmp_path) as server:
+    async with run_http_server(tmp_path) as server:
         with anyio.fail_after(2 * TIMEOUT):
             async with anyio.create_task_group() as tasks:
-                for road in HTTP_WAYS:
-                    tasks.start_soon(call, server, road)
+                for way in HTTP_WAYS:
+                    tasks.start_soon(call, server, way)
                 await server.wait_for_stderr("begun", len(HTTP_WAYS))
                 server.signal(signal.SIGTERM)
                 await server.wait_for_stderr("running calls have 3600 seconds to finish")
                 await server.wait_until_draining()
                 async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
-                    late = await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))
+                    late = await http.post(f"{server.base}/mcp", **make_stateless_request("tools/list"))
                 assert late.status_code == 503
                 assert "shutting down" in late.json()["error"]["message"]
                 assert answers == []
@@ -53,8 +53,8 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
 
 
 async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
-        listening = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    async with run_http_server(tmp_path) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
+        listening = make_stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         session_headers = await _session(http, server.base)
         async with (
             http.stream("GET", f"{server.base}/sse") as sse,
@@ -71,13 +71,13 @@ async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
 
 
 async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
-    answer = await http.post(f"{base}/mcp", json=initialize(), headers=HTTP_HEADERS)
+    answer = await http.post(f"{base}/mcp", json=make_initialize(), headers=HTTP_HEADERS)
     return {**HTTP_HEADERS, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 
 async def cut(server: HttpServer, tool: str) -> None:
     """Call an endless tool, and raise if there is a result."""
-    request = stateless_request("tools/call", {"name": tool, "arguments": {}})
+    request = make_stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
         with contextlib.suppress(httpx2.TransportError):
             answer = await http.post(f"{server.base}/mcp", **request)
@@ -86,7 +86,7 @@ async def cut(server: HttpServer, tool: str) -> None:
 
 @pytest.mark.parametrize(("number", "tool"), [(signal.SIGTERM, "wait"), (signal.SIGINT, "block")])
 async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Path) -> None:
-    async with running(tmp_path) as server, anyio.create_task_group() as tasks:
+    async with run_http_server(tmp_path) as server, anyio.create_task_group() as tasks:
         tasks.start_soon(cut, server, tool)
         await server.wait_for_stderr("begun")
         server.signal(number)
@@ -96,7 +96,7 @@ async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Pa
 
 
 async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with run_http_server(tmp_path) as server:
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
         assert clean(server), server.stderr
@@ -104,8 +104,8 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
 
 async def test_during_the_shutdown_delay_requests_are_served_until_a_second_signal(tmp_path: Path) -> None:
     delay = "http: {shutdown_delay: 1h}\n"
-    async with running(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
-        call = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
+    async with run_http_server(tmp_path, settings=delay) as server, httpx2.AsyncClient(timeout=TIMEOUT) as http:
+        call = make_stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
         before = await http.post(f"{server.base}/mcp", **call)
         assert "connection" not in before.headers
         server.signal(signal.SIGTERM)
@@ -120,7 +120,7 @@ async def test_during_the_shutdown_delay_requests_are_served_until_a_second_sign
 
 
 async def test_after_the_shutdown_delay_a_server_ends(tmp_path: Path) -> None:
-    async with running(tmp_path, settings="http: {shutdown_delay: 0.2}\n") as server:
+    async with run_http_server(tmp_path, settings="http: {shutdown_delay: 0.2}\n") as server:
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
 
@@ -144,7 +144,10 @@ anyio.run(main)
 
 
 async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> None:
-    async with running(tmp_path, [sys.executable, "-c", IMPATIENT]) as server, anyio.create_task_group() as tasks:
+    async with (
+        run_http_server(tmp_path, [sys.executable, "-c", IMPATIENT]) as server,
+        anyio.create_task_group() as tasks,
+    ):
         tasks.start_soon(cut, server, "wait")
         await server.wait_for_stderr("begun")
         server.signal(signal.SIGTERM)
@@ -152,7 +155,7 @@ async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> N
 
 
 async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, HttpWay("sse", "legacy").to(server.base) as client:
+    async with run_http_server(tmp_path) as server, HttpWay("sse", "legacy").connect(server.base) as client:
         await client.list_tools()
         answers: list[str] = []
 
@@ -173,15 +176,15 @@ async def test_a_connected_sse_client_finishes_its_calls_during_the_drain(tmp_pa
 
 
 async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
-        for road in HTTP_WAYS:
-            if (road.transport, road.mode) == ("http", "legacy"):
+    async with run_http_server(tmp_path) as server:
+        for way in HTTP_WAYS:
+            if (way.transport, way.mode) == ("http", "legacy"):
                 # The call continues on this transport, and no client waits for it.
                 continue
             async with anyio.create_task_group() as tasks:
 
-                async def call(road: HttpWay = road) -> None:
-                    async with road.to(server.base) as client:
+                async def call(way: HttpWay = way) -> None:
+                    async with way.connect(server.base) as client:
                         await client.session.call_tool("wait", {})
 
                 before = server.stderr.count("begun")
@@ -194,11 +197,11 @@ async def test_a_disconnected_client_does_not_delay_the_shutdown(tmp_path: Path)
 
 async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Path) -> None:
     program = "from mcp_bridge import serve, ToolRegistry; serve(ToolRegistry(), http='127.0.0.1:0', token='abc')"
-    async with running(tmp_path, [sys.executable, "-c", program]) as server:
+    async with run_http_server(tmp_path, [sys.executable, "-c", program]) as server:
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
-            assert (await http.post(f"{server.base}/mcp", **stateless_request("tools/list"))).status_code == 401
+            assert (await http.post(f"{server.base}/mcp", **make_stateless_request("tools/list"))).status_code == 401
             response = await http.post(
-                f"{server.base}/mcp", **stateless_request("tools/list", Authorization="Bearer abc")
+                f"{server.base}/mcp", **make_stateless_request("tools/list", Authorization="Bearer abc")
             )
             assert response.json()["result"]["tools"] == []
         server.signal(signal.SIGINT)

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, registry_of, serve_http, stateless_request
+from tests.kits.http.http_hosting import build_registry, make_entry, make_stateless_request, serve_http
 
 pytestmark = pytest.mark.anyio
 LIMIT = 64
@@ -20,13 +20,13 @@ async def test_listen_streams_of_one_client_take_a_sixteenth_of_the_descriptors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (LIMIT, LIMIT))
-    request = stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    async with serve_http(registry_of(entry("work"))) as (base, _), contextlib.AsyncExitStack() as streams:
+    request = make_stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    async with serve_http(build_registry(make_entry("work"))) as (base, _), contextlib.AsyncExitStack() as streams:
         url, kinds = f"{base}/mcp", []
         http = await streams.enter_async_context(httpx2.AsyncClient(timeout=TIMEOUT))
         for _ in range(SHARE + 3):
             stream = await streams.enter_async_context(http.stream("POST", url, **request))
             kinds.append(stream.headers["content-type"])
         assert kinds == ["text/event-stream"] * SHARE + ["application/json"] * 3
-        response = await http.post(url, **stateless_request("tools/call", {"name": "work", "arguments": {}}))
+        response = await http.post(url, **make_stateless_request("tools/call", {"name": "work", "arguments": {}}))
         assert response.json()["result"]["content"][0]["text"] == "work"

@@ -21,12 +21,12 @@ from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
     HTTP_WAYS,
     HttpWay,
-    entry,
-    initialize,
-    registry_of,
+    build_registry,
+    make_entry,
+    make_initialize,
+    make_stateless_request,
     serve_http,
-    stateless_request,
-    uvicorn_with,
+    serve_with_uvicorn,
 )
 
 
@@ -50,7 +50,7 @@ def in_a_lifespan_of_its_own(app: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("mount", "prefix", "road"),
+    ("mount", "prefix", "way"),
     [
         (in_starlette, "/tools", HTTP_WAYS[0]),
         (in_starlette, "/tools", HTTP_WAYS[2]),
@@ -58,16 +58,16 @@ def in_a_lifespan_of_its_own(app: Any) -> Any:
         (in_a_lifespan_of_its_own, "/deep/tools", HTTP_WAYS[3]),
     ],
 )
-async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, road: HttpWay) -> None:
-    app = asgi_app(registry_of(entry("there")))
-    async with uvicorn_with(mount(app)) as base, road.to(f"{base}{prefix}") as client:
+async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, way: HttpWay) -> None:
+    app = asgi_app(build_registry(make_entry("there")))
+    async with serve_with_uvicorn(mount(app)) as base, way.connect(f"{base}{prefix}") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["there"]
         assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
 async def test_a_mounted_bridge_without_its_lifespan_responds_503_with_advice() -> None:
-    outer = Starlette(routes=[Mount("/tools", app=asgi_app(registry_of()))])
-    async with uvicorn_with(outer) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
+    outer = Starlette(routes=[Mount("/tools", app=asgi_app(build_registry()))])
+    async with serve_with_uvicorn(outer) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
         for method, path in (("POST", "mcp"), ("GET", "mcp"), ("GET", "sse"), ("POST", "messages?session_id=0")):
             answer = await http.request(method, f"{base}/tools/{path}")
             assert answer.status_code == 503
@@ -77,39 +77,42 @@ async def test_a_mounted_bridge_without_its_lifespan_responds_503_with_advice() 
 
 
 async def test_a_mounted_bridge_keeps_its_guard() -> None:
-    app = asgi_app(registry_of(entry("there")), token="abc", host="Tools.example")
-    async with uvicorn_with(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
+    app = asgi_app(build_registry(make_entry("there")), token="abc", host="Tools.example")
+    async with serve_with_uvicorn(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         assert (await http.get("/tools/sse")).status_code == 401
         assert (await http.get("/tools/health")).status_code == 200
-        request = stateless_request("tools/list", Authorization="Bearer abc", Host="tools.example")
+        request = make_stateless_request("tools/list", Authorization="Bearer abc", Host="tools.example")
         assert (await http.post("/tools/mcp", **request)).status_code == 200
-        evil = stateless_request("tools/list", Authorization="Bearer abc", Host="evil.example")
+        evil = make_stateless_request("tools/list", Authorization="Bearer abc", Host="evil.example")
         assert (await http.post("/tools/mcp", **evil)).status_code == 421
 
 
 async def test_a_bridge_is_unavailable_after_its_lifespan() -> None:
-    app = asgi_app(registry_of(entry("there")))
+    app = asgi_app(build_registry(make_entry("there")))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as http:
         assert (await http.get("/health")).status_code == 503
         async with app.lifespan():
             assert (await http.get("/health")).status_code == 200
-            assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
-        assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 503
+            assert (await http.post("/mcp", **make_stateless_request("tools/list"))).status_code == 200
+        assert (await http.post("/mcp", **make_stateless_request("tools/list"))).status_code == 503
 
 
 async def test_a_bridge_that_shuts_down_rejects_new_requests() -> None:
-    async with serve_http(registry_of(entry("there"))) as (base, app), httpx2.AsyncClient(timeout=TIMEOUT) as http:
+    async with (
+        serve_http(build_registry(make_entry("there"))) as (base, app),
+        httpx2.AsyncClient(timeout=TIMEOUT) as http,
+    ):
         app.begin_shutdown()
-        response = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
+        response = await http.post(f"{base}/mcp", **make_stateless_request("tools/list"))
         assert (response.status_code, (await http.get(f"{base}/health")).status_code) == (503, 503)
         assert "shutting down" in response.json()["error"]["message"]
 
 
 async def test_another_server_runs_the_lifespan_of_the_app() -> None:
-    app = asgi_app(registry_of(entry("there")))
-    async with uvicorn_with(app) as base:
-        for road in HTTP_WAYS:
-            async with road.to(base) as client:
+    app = asgi_app(build_registry(make_entry("there")))
+    async with serve_with_uvicorn(app) as base:
+        for way in HTTP_WAYS:
+            async with way.connect(base) as client:
                 assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
@@ -119,7 +122,7 @@ async def test_a_start_that_fails_is_reported_to_the_other_server() -> None:
         raise RuntimeError("nothing to serve")
         yield
 
-    app = BridgeApp(Bridge(registry_of()).endpoint, around=around)
+    app = BridgeApp(Bridge(build_registry()).endpoint, around=around)
     sent_messages: list[Any] = []
 
     async def receive() -> Any:
@@ -142,7 +145,7 @@ async def test_a_websocket_is_closed() -> None:
     async def send(message: Any) -> None:
         sent_messages.append(message["type"])
 
-    await asgi_app(registry_of())({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
+    await asgi_app(build_registry())({"type": "websocket", "path": "/mcp", "headers": []}, receive, send)
     assert sent_messages == ["websocket.close"]
 
 
@@ -159,8 +162,8 @@ class Authenticating:
 
 
 async def test_a_session_is_only_known_to_its_user() -> None:
-    app = Authenticating(asgi_app(registry_of(entry("there"))))
-    async with uvicorn_with(app) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
+    app = Authenticating(asgi_app(build_registry(make_entry("there"))))
+    async with serve_with_uvicorn(app) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         http.headers["X-Name"] = "ann"
         session = await open_session(http)
         for name, status in (("eve", 404), ("", 404), ("ann", 200)):
@@ -171,9 +174,9 @@ async def test_a_session_is_only_known_to_its_user() -> None:
 
 
 async def test_messages_to_an_sse_stream_are_only_accepted_from_its_user() -> None:
-    app = Authenticating(asgi_app(registry_of()))
+    app = Authenticating(asgi_app(build_registry()))
     async with (
-        uvicorn_with(app) as base,
+        serve_with_uvicorn(app) as base,
         httpx2.AsyncClient(base_url=base, timeout=TIMEOUT, headers={"X-Name": "ann"}) as http,
         http.stream("GET", "/sse") as stream,
     ):
@@ -181,4 +184,4 @@ async def test_messages_to_an_sse_stream_are_only_accepted_from_its_user() -> No
         path = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
         for name, status in (("eve", 404), ("ann", 202)):
             headers = {**HTTP_HEADERS, "X-Name": name}
-            assert (await http.post(path, json=initialize(), headers=headers)).status_code == status
+            assert (await http.post(path, json=make_initialize(), headers=headers)).status_code == status

@@ -13,12 +13,12 @@ from tests.client.http_client import open_session
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
 from tests.kits.http.http_hosting import (
     Gate,
-    entry,
-    initialize,
-    registry_of,
+    build_registry,
+    make_entry,
+    make_initialize,
+    make_stateless_request,
     serve_http,
     serve_http_in_thread,
-    stateless_request,
 )
 
 LIMIT = 2000
@@ -27,7 +27,7 @@ LIMIT = 2000
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
     """A bridge with a low limit for requests."""
-    with serve_http_in_thread(registry_of(entry("there")), body=LIMIT) as url:
+    with serve_http_in_thread(build_registry(make_entry("there")), body=LIMIT) as url:
         yield url
 
 
@@ -53,7 +53,7 @@ def test_a_body_over_the_limit_is_rejected_with_413(http: httpx2.Client, path: s
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
 def test_a_body_as_large_as_the_limit_is_accepted(http: httpx2.Client, size: int) -> None:
-    request = stateless_request("tools/list")
+    request = make_stateless_request("tools/list")
     content = httpx2.Request("POST", "http://there", json=request["json"]).content
     padded = content + b" " * (size - len(content))
     answer = http.post("/mcp", content=padded, headers=request["headers"])
@@ -69,7 +69,7 @@ def test_a_body_as_large_as_the_limit_is_accepted(http: httpx2.Client, size: int
     ids=range(6),
 )
 def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: bytes) -> None:
-    headers = stateless_request("tools/list")["headers"] if era == "stateless" else HTTP_HEADERS
+    headers = make_stateless_request("tools/list")["headers"] if era == "stateless" else HTTP_HEADERS
     answer = http.post("/mcp", content=body, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32700
@@ -77,7 +77,7 @@ def test_malformed_json_is_a_parse_error(http: httpx2.Client, era: str, body: by
 
 @pytest.mark.parametrize("body", ["{}", "1", '[{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}]'])
 def test_json_without_a_request_is_rejected(http: httpx2.Client, body: str) -> None:
-    answer = http.post("/mcp", content=body, headers=stateless_request("tools/list")["headers"])
+    answer = http.post("/mcp", content=body, headers=make_stateless_request("tools/list")["headers"])
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == -32600
 
@@ -93,13 +93,13 @@ def test_json_without_a_request_is_rejected(http: httpx2.Client, body: str) -> N
     ],
 )
 def test_a_content_type_of_a_web_form_is_rejected(http: httpx2.Client, path: str, content_type: str) -> None:
-    answer = http.post(path, json=initialize(), headers={**HTTP_HEADERS, "Content-Type": content_type})
+    answer = http.post(path, json=make_initialize(), headers={**HTTP_HEADERS, "Content-Type": content_type})
     assert 400 <= answer.status_code < 500
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON ;charset=utf-8"])
 def test_a_content_type_may_have_parameters(http: httpx2.Client, media_type: str) -> None:
-    request = stateless_request("tools/list", **{"Content-Type": media_type})
+    request = make_stateless_request("tools/list", **{"Content-Type": media_type})
     assert http.post("/mcp", **request).status_code == 200
 
 
@@ -117,11 +117,11 @@ def test_a_content_type_may_have_parameters(http: httpx2.Client, media_type: str
     ],
 )
 def test_both_kinds_of_responses_must_be_acceptable(http: httpx2.Client, accept: str, status: int) -> None:
-    assert http.post("/mcp", **stateless_request("tools/list", Accept=accept)).status_code == status
+    assert http.post("/mcp", **make_stateless_request("tools/list", Accept=accept)).status_code == status
 
 
 def test_an_unknown_method_is_not_found(http: httpx2.Client) -> None:
-    answer = http.post("/mcp", **stateless_request("tools/eat"))
+    answer = http.post("/mcp", **make_stateless_request("tools/eat"))
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == -32601
 
@@ -132,7 +132,7 @@ def test_an_unknown_method_is_not_found(http: httpx2.Client) -> None:
     ids=lambda lie: next(iter(lie)),
 )
 def test_headers_that_do_not_match_the_body_are_rejected(http: httpx2.Client, lie: dict[str, str]) -> None:
-    request = stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
+    request = make_stateless_request("tools/call", {"name": "there", "arguments": {}}, **{"Mcp-Name": "there"})
     assert http.post("/mcp", **request).status_code == 200
     lying = {**request, "headers": {**request["headers"], **lie}}
     if "Mcp-Method" in lie:
@@ -164,7 +164,7 @@ def test_the_halves_of_sse_name_the_method_they_take(http: httpx2.Client, method
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_the_stateless_era_is_post_only(http: httpx2.Client, method: str) -> None:
-    headers = stateless_request("tools/list")["headers"]
+    headers = make_stateless_request("tools/list")["headers"]
     answer = http.request(method, "/mcp", headers=headers)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
@@ -187,7 +187,7 @@ def test_other_paths_are_not_found_and_the_error_names_the_right_ones(http: http
 
 
 def test_a_slash_at_the_end_changes_nothing(http: httpx2.Client) -> None:
-    assert http.post("/mcp/", **stateless_request("tools/list")).status_code == 200
+    assert http.post("/mcp/", **make_stateless_request("tools/list")).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -209,7 +209,7 @@ def test_requests_without_an_initialization_leave_no_session(http: httpx2.Client
 
 
 def test_a_bad_cursor_is_an_invalid_parameter(http: httpx2.Client) -> None:
-    answer = http.post("/mcp", **stateless_request("tools/list", {"cursor": "invented"}))
+    answer = http.post("/mcp", **make_stateless_request("tools/list", {"cursor": "invented"}))
     assert answer.json()["error"]["code"] == -32602
 
 
@@ -218,9 +218,9 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
 ) -> None:
     monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
     gate = Gate()
-    request = stateless_request("tools/call", {"name": "wait", "arguments": {}})
+    request = make_stateless_request("tools/call", {"name": "wait", "arguments": {}})
     async with (
-        serve_http(registry_of(entry("wait", gate))) as (base, _),
+        serve_http(build_registry(make_entry("wait", gate))) as (base, _),
         httpx2.AsyncClient(timeout=TIMEOUT) as http,
         http.stream("POST", f"{base}/mcp", **request) as answer,
     ):
@@ -233,7 +233,7 @@ async def test_a_call_that_is_silent_for_long_becomes_a_stream_that_is_kept_aliv
 
 async def test_a_silent_standalone_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_INTERVAL", 0.05)
-    async with serve_http(registry_of()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
+    async with serve_http(build_registry()) as (base, _), httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
         session = await open_session(http)
         async with session.open_stream() as answer:
             lines = answer.aiter_lines()

@@ -23,7 +23,7 @@ from mcp_bridge._transports.http.session import SessionStream
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from tests.client.http_client import Event, HttpSession, open_session, read_events
 from tests.kits.constants import HANDSHAKE, TIMEOUT
-from tests.kits.http.http_hosting import HttpWay, entry, registry_of, serve_http, wait_for_event
+from tests.kits.http.http_hosting import HttpWay, build_registry, make_entry, serve_http
 from tests.kits.http.http_streams import (
     UNPRIMED,
     ManualClock,
@@ -34,6 +34,7 @@ from tests.kits.http.http_streams import (
     resume,
     summarize,
 )
+from tests.kits.waiting import wait_for_event
 
 INITIALIZE = 1
 """How many messages of a session are kept before its first call: the answer to initialize."""
@@ -52,7 +53,7 @@ class Scene:
 async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[Scene]:
     """A bridge with resumption of streams."""
     work = work or StepTool()
-    tools = registry_of(entry("work", work), entry("there"))
+    tools = build_registry(make_entry("work", work), make_entry("there"))
     sessions = SessionOptions(resuming=ResumeOptions(**resuming))
     async with serve_http(tools, sessions=sessions) as (base, app), open_http(base) as http:
         yield Scene(base, app, http, tools, work)
@@ -180,7 +181,7 @@ async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture
 async def test_streams_of_one_session_do_not_mix() -> None:
     store = ObservedStore()
     first_tool, two = StepTool(), StepTool()
-    tools = registry_of(entry("one", first_tool), entry("two", two))
+    tools = build_registry(make_entry("one", first_tool), make_entry("two", two))
     async with (
         serve_http(tools, sessions=SessionOptions(resuming=ResumeOptions(store=store))) as (base, _),
         open_http(base) as http,
@@ -311,8 +312,8 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
             back.set()
 
     sessions = SessionOptions(resuming=ResumeOptions(retry=0.01))
-    tools = registry_of(entry("work", work))
-    async with serve_http(tools, sessions=sessions) as (base, _), HttpWay("http", "legacy").to(base) as client:
+    tools = build_registry(make_entry("work", work))
+    async with serve_http(tools, sessions=sessions) as (base, _), HttpWay("http", "legacy").connect(base) as client:
         with anyio.fail_after(TIMEOUT):
             result = await client.session.call_tool("work", {}, progress_callback=record_progress)
     assert result.content[0].text == "done"  # type: ignore[union-attr]
@@ -374,11 +375,11 @@ async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
     async with scene(store=store) as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.open_stream() as stream:
-            running_scene.tools.register(entry("second"))
+            running_scene.tools.register(make_entry("second"))
             with anyio.fail_after(TIMEOUT):
                 first = await anext(messages(read_events(stream)))
         assert summarize(first) == "notifications/tools/list_changed"
-        running_scene.tools.register(entry("third"))
+        running_scene.tools.register(make_entry("third"))
         await store.wait_for_writes(INITIALIZE + 2)
         async with talk.open_stream(first.id) as stream:
             with anyio.fail_after(TIMEOUT):
@@ -390,7 +391,10 @@ async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
 async def test_streams_without_resumption_have_no_event_ids_and_are_not_closed() -> None:
     work = StepTool()
     sessions = SessionOptions(resuming=None)
-    async with serve_http(registry_of(entry("work", work)), sessions=sessions) as (base, _), open_http(base) as http:
+    async with (
+        serve_http(build_registry(make_entry("work", work)), sessions=sessions) as (base, _),
+        open_http(base) as http,
+    ):
         talk = await open_session(http)
         work.report(1)
         work.close_stream()
@@ -457,7 +461,7 @@ async def test_the_shutdown_does_not_wait_for_a_client_with_its_response() -> No
         running_scene.tasks.append(close_late)
         return "done"
 
-    tools = registry_of(entry("work", answer_first))
+    tools = build_registry(make_entry("work", answer_first))
     async with serve_http(tools) as (base, app), open_http(base) as http:
         running_scene = Left()
         talk = await open_session(http)
@@ -513,13 +517,13 @@ async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsoli
         assert not first_event.data
         message = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}}
         assert (await running_scene.http.post("/mcp", json=message, headers=talk.headers)).status_code == 202
-        running_scene.tools.register(entry("second"))
+        running_scene.tools.register(make_entry("second"))
         await store.wait_for_writes(INITIALIZE + 1)
         async with talk.open_stream(first_event.id) as stream:
             stream_events = messages(read_events(stream))
             with anyio.fail_after(TIMEOUT):
                 assert summarize(await anext(stream_events)) == "notifications/tools/list_changed"
-                running_scene.tools.register(entry("third"))
+                running_scene.tools.register(make_entry("third"))
                 assert summarize(await anext(stream_events)) == "notifications/tools/list_changed"
 
 

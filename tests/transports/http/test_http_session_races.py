@@ -16,7 +16,14 @@ from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._transports.http.app import BridgeApp
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, initialize, registry_of, serve_http, uvicorn_with
+from tests.kits.http.http_hosting import (
+    Gate,
+    build_registry,
+    make_entry,
+    make_initialize,
+    serve_http,
+    serve_with_uvicorn,
+)
 
 pytestmark = pytest.mark.anyio
 VERSION = "2025-11-25"
@@ -30,13 +37,13 @@ async def serve_on(server: str, tools: ToolRegistry) -> AsyncIterator[str]:
         async with serve_http(tools) as (base, _):
             yield base
         return
-    async with uvicorn_with(BridgeApp(Bridge(tools).endpoint)) as base:
+    async with serve_with_uvicorn(BridgeApp(Bridge(tools).endpoint)) as base:
         yield base
 
 
 async def open_session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
     """Return the headers of requests of a new session."""
-    response = await http.post(f"{base}/mcp", json=initialize(VERSION), headers=HTTP_HEADERS)
+    response = await http.post(f"{base}/mcp", json=make_initialize(VERSION), headers=HTTP_HEADERS)
     return {**HTTP_HEADERS, "Mcp-Session-Id": response.headers["mcp-session-id"], "Mcp-Protocol-Version": VERSION}
 
 
@@ -54,7 +61,7 @@ async def connect(base: str) -> SocketStream:
 @pytest.mark.parametrize("server", ["own", "uvicorn"])
 async def test_a_session_may_end_while_a_message_of_it_arrives(server: str, caplog: pytest.LogCaptureFixture) -> None:
     async with (
-        serve_on(server, registry_of(entry("work"))) as base,
+        serve_on(server, build_registry(make_entry("work"))) as base,
         httpx2.AsyncClient(timeout=TIMEOUT) as http,
         await connect(base) as connection,
     ):
@@ -74,7 +81,7 @@ async def test_a_session_may_end_while_its_calls_start_run_and_end(
 ) -> None:
     gate, statuses = Gate(), set()
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work"}}
-    tools = registry_of(entry("work"), entry("waits", gate))
+    tools = build_registry(make_entry("work"), make_entry("waits", gate))
     async with serve_on(server, tools) as base, httpx2.AsyncClient(timeout=TIMEOUT) as http:
 
         async def post(headers: dict[str, str], name: str) -> None:

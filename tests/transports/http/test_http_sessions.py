@@ -13,8 +13,8 @@ import pytest
 from mcp_bridge._transports.http.sessions import SessionOptions
 from tests.client.http_client import HttpSession, open_session, read_events
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import entry, initialize, registry_of, serve_http, stateless_request
-from tests.kits.http.http_process import command, fail_to_start, running
+from tests.kits.http.http_hosting import build_registry, make_entry, make_initialize, make_stateless_request, serve_http
+from tests.kits.http.http_process import fail_to_start, get_command, run_http_server
 from tests.kits.http.http_streams import open_http, summarize
 
 SETTINGS = """
@@ -43,13 +43,13 @@ class Told(MemoryStore):
 async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
     """A plain client of a bridge with few sessions."""
     sessions = SessionOptions(**options)  # type: ignore[arg-type]
-    async with serve_http(registry_of(entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
+    async with serve_http(build_registry(make_entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 
 
 async def shake(http: httpx2.AsyncClient) -> httpx2.Response:
     """Ask for a session."""
-    return await http.post("/mcp", json=initialize(), headers=HTTP_HEADERS)
+    return await http.post("/mcp", json=make_initialize(), headers=HTTP_HEADERS)
 
 
 async def until_there_is_room(http: httpx2.AsyncClient) -> None:
@@ -85,7 +85,7 @@ async def test_stateless_requests_are_served_at_the_limit_of_sessions() -> None:
     async with limited(sessions=1) as http:
         await open_session(http)
         for _ in range(3):
-            assert (await http.post("/mcp", **stateless_request("tools/list"))).status_code == 200
+            assert (await http.post("/mcp", **make_stateless_request("tools/list"))).status_code == 200
 
 
 async def test_rejected_requests_open_no_session() -> None:
@@ -130,7 +130,7 @@ async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(SETTINGS)
     (tmp_path / "their_stores.py").write_text(THEIR_STORES)
     async with (
-        running(tmp_path, command("settings.yaml", "--http", "settings")) as server,
+        run_http_server(tmp_path, get_command("settings.yaml", "--http", "settings")) as server,
         open_http(server.base) as http,
     ):
         talk = await open_session(http)

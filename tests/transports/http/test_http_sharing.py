@@ -10,7 +10,7 @@ from starlette.authentication import SimpleUser
 
 from mcp_bridge import ToolRegistry, asgi_app
 from tests.kits.constants import ENVELOPE
-from tests.kits.http.http_hosting import stateless_request
+from tests.kits.http.http_hosting import make_stateless_request
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ async def test_responses_to_users_of_an_outer_app_are_private(method: str) -> No
     transport = httpx2.ASGITransport(outer)
     async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         for headers, scope in (({}, "public"), ({"X-Name": "ann"}, "private"), ({}, "public")):
-            answer = await client.post("/mcp", **stateless_request(method, **headers))
+            answer = await client.post("/mcp", **make_stateless_request(method, **headers))
             assert answer.json()["result"]["cacheScope"] == scope

@@ -24,8 +24,8 @@ from mcp_bridge._transports.http.server import format_address, listen
 from mcp_bridge.errors import ConfigError
 from mcp_bridge.sources import Offer
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, entry, registry_of, stateless_request
-from tests.kits.http.http_process import command, fail_to_start, running
+from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, build_registry, make_entry, make_stateless_request
+from tests.kits.http.http_process import fail_to_start, get_command, run_http_server
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def test_settings_that_open_the_server_to_others_need_a_token_too(tmp_path: Path
 
 async def test_with_a_token_any_address_is_served_and_the_token_is_never_logged(tmp_path: Path) -> None:
     token = "only-in-the-environment"
-    argv = command("tools.py", "--http", "0.0.0.0:0", "--token-env", "MY_TOKEN", "--log-level", "debug")
-    async with running(tmp_path, argv, {"MY_TOKEN": token}) as server:
+    argv = get_command("tools.py", "--http", "0.0.0.0:0", "--token-env", "MY_TOKEN", "--log-level", "debug")
+    async with run_http_server(tmp_path, argv, {"MY_TOKEN": token}) as server:
         base = server.base.replace("0.0.0.0", "127.0.0.1")
-        async with HttpWay("http", "auto").to(base, token=token) as client:
+        async with HttpWay("http", "auto").connect(base, token=token) as client:
             assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
         async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
-            answer = await http.post(f"{base}/mcp", **stateless_request("tools/list"))
+            answer = await http.post(f"{base}/mcp", **make_stateless_request("tools/list"))
         assert answer.status_code == 401
         assert token not in answer.text
         assert token not in server.stderr
@@ -123,9 +123,9 @@ def test_an_ipv6_address_is_served_and_written_in_brackets() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="uvloop is not for Windows")
 async def test_all_transports_are_served_on_uvloop(tmp_path: Path) -> None:
     (tmp_path / "uvloop.yaml").write_text("event_loop: uvloop\nsources: [{type: python, path: tools.py}]\n")
-    async with running(tmp_path, command("uvloop.yaml", "--http", "127.0.0.1:0")) as server:
-        for road in HTTP_WAYS:
-            async with road.to(server.base) as client:
+    async with run_http_server(tmp_path, get_command("uvloop.yaml", "--http", "127.0.0.1:0")) as server:
+        for way in HTTP_WAYS:
+            async with way.connect(server.base) as client:
                 assert (await client.call_tool("there", {})).content[0].text == "there"  # type: ignore[union-attr]
 
 
@@ -133,7 +133,7 @@ class Twice(Source):
     """A source with an existing name."""
 
     async def run(self, publish: Publish) -> None:
-        publish(Offer(tools=[entry("same")]))
+        publish(Offer(tools=[make_entry("same")]))
         await anyio.sleep_forever()
 
 
@@ -148,7 +148,7 @@ async def test_a_failed_start_raises_and_releases_the_port() -> None:
 
 
 async def test_cancelled_serving_ends_cleanly_and_releases_the_port() -> None:
-    bridge = Bridge(registry_of(entry("there")))
+    bridge = Bridge(build_registry(make_entry("there")))
     urls: list[str] = []
     up = anyio.Event()
 
@@ -183,7 +183,7 @@ async def test_without_http_the_library_serves_stdio(tmp_path: Path) -> None:
 
 
 def test_a_bridge_or_a_registry_can_be_served() -> None:
-    registry = registry_of(entry("there"))
+    registry = build_registry(make_entry("there"))
     bridge = Bridge(registry)
     assert to_bridge(bridge) is bridge
     assert to_bridge(registry).registry is registry

@@ -17,8 +17,9 @@ from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from mcp_bridge.middleware import Pipeline
 from tests.client.http_client import Event, HttpSession, open_session, read_events
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import entry, serve_http, wait_for_event
+from tests.kits.http.http_hosting import make_entry, serve_http
 from tests.kits.http.http_streams import StepTool, open_http, summarize
+from tests.kits.waiting import wait_for_event
 
 SOON = {"brief": ToolLimits(timeout=0.3)}
 RESUMABLE = SessionOptions(resuming=ResumeOptions())
@@ -33,7 +34,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 async def one_place(work: StepTool, sessions: SessionOptions) -> AsyncIterator[httpx2.AsyncClient]:
     """A bridge with one concurrent call."""
     tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=TIMEOUT, tools=SOON))
-    tools.publish("test", [entry("work", work), entry("there"), entry("brief")])
+    tools.publish("test", [make_entry("work", work), make_entry("there"), make_entry("brief")])
     async with serve_http(tools, sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 

@@ -35,7 +35,14 @@ from mcp_bridge._transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailabl
 from mcp_bridge._transports.http.protected_resource import ProtectedResource
 from tests.client.http_client import open_session
 from tests.kits.constants import TIMEOUT
-from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, entry, registry_of, serve_http, stateless_request
+from tests.kits.http.http_hosting import (
+    HTTP_WAYS,
+    HttpWay,
+    build_registry,
+    make_entry,
+    make_stateless_request,
+    serve_http,
+)
 from tests.kits.http.http_streams import ManualClock
 
 ISSUER, AUDIENCE = "https://login.example", "https://tools.example/deep/mcp"
@@ -321,7 +328,7 @@ async def protected(
     authenticator = Authenticator(StaticTokens(token), verifier_of(location, *scopes), resource)
     access = Access.for_host("127.0.0.1", hosts=["tools.example"], authenticator=authenticator)
     async with (
-        serve_http(registry_of(entry("show", show)), access=access) as (base, _),
+        serve_http(build_registry(make_entry("show", show)), access=access) as (base, _),
         httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http,
     ):
         yield base, http
@@ -329,14 +336,14 @@ async def protected(
 
 async def call(http: httpx2.AsyncClient, token: str | None) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
-    return await http.post("/mcp", **stateless_request("tools/call", {"name": "show", "arguments": {}}, **headers))
+    return await http.post("/mcp", **make_stateless_request("tools/call", {"name": "show", "arguments": {}}, **headers))
 
 
-@pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, road: HttpWay) -> None:
+@pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
+async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, way: HttpWay) -> None:
     async with protected(keys, token="static") as (base, _):
         for token, principal in ((sign(), '["editor","https://login.example","ann"]'), ("static", "None")):
-            async with road.to(base, token=token) as client:
+            async with way.connect(base, token=token) as client:
                 content: Any = (await client.call_tool("show", {})).content[0]
                 assert content.text == principal
 
@@ -438,6 +445,6 @@ async def test_the_official_client_finds_the_issuer(keys: Path) -> None:
 
 async def test_a_server_without_jwt_has_no_metadata() -> None:
     access = Access.for_host("127.0.0.1", token="static")
-    async with serve_http(registry_of(), access=access) as (base, _), httpx2.AsyncClient(base_url=base) as http:
+    async with serve_http(build_registry(), access=access) as (base, _), httpx2.AsyncClient(base_url=base) as http:
         assert (await http.get("/.well-known/oauth-protected-resource")).status_code == 404
         assert (await http.post("/mcp")).headers["www-authenticate"] == 'Bearer realm="mcp-bridge"'

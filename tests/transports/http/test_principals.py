@@ -26,14 +26,14 @@ from tests.kits.http.http_hosting import (
     HTTP_WAYS,
     Gate,
     HttpWay,
-    entry,
-    initialize,
-    registry_of,
+    build_registry,
+    make_entry,
+    make_initialize,
+    make_stateless_request,
     serve_http,
-    stateless_request,
-    wait_for_event,
 )
 from tests.kits.http.http_streams import StepTool, resume
+from tests.kits.waiting import wait_for_event
 
 TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}
 ASKING = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
@@ -70,8 +70,11 @@ async def two_at(
 @pytest.fixture
 async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
     """Two principals at one server."""
-    registry = registry_of(
-        entry("describe", describe), entry("ask", ask), entry("long", lambda data: "x" * 2000), entry("there")
+    registry = build_registry(
+        make_entry("describe", describe),
+        make_entry("ask", ask),
+        make_entry("long", lambda data: "x" * 2000),
+        make_entry("there"),
     )
     app = BridgeApp(
         (bridge := Bridge(registry, identity=Identity(result=1000))).endpoint,
@@ -93,17 +96,17 @@ async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClien
 
 async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None = None, **params: Any) -> Any:
     """The response of a call in the stateless era."""
-    request = stateless_request("tools/call", {"name": tool, "arguments": {}, **params})
+    request = make_stateless_request("tools/call", {"name": tool, "arguments": {}, **params})
     request["json"]["params"]["_meta"] = {**ENVELOPE, **(meta or {})}
     return (await http.post("/mcp", **request)).json()
 
 
-@pytest.mark.parametrize("road", HTTP_WAYS, ids=lambda road: f"{road.transport}-{road.mode}")
-async def test_a_named_token_makes_its_name_the_principal(road: HttpWay) -> None:
+@pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
+async def test_a_named_token_makes_its_name_the_principal(way: HttpWay) -> None:
     access = access_for(StaticTokens("nobodys", TOKENS))
-    async with serve_http(registry_of(entry("describe", describe)), access=access) as (base, _):
+    async with serve_http(build_registry(make_entry("describe", describe)), access=access) as (base, _):
         for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
-            async with road.to(base, token=token) as client:
+            async with way.connect(base, token=token) as client:
                 description = cast("Any", (await client.call_tool("describe", {})).content[0]).text
                 assert json.loads(description)[0] == principal
 
@@ -121,7 +124,7 @@ async def test_every_token_is_compared_after_a_match_too(
     monkeypatch.setattr(hmac, "compare_digest", count)
     for token, status in (("token-of-ann", 200), ("token-of-eve", 200), ("x", 401)):
         compared.clear()
-        request = stateless_request("tools/list", Authorization=f"Bearer {token}")
+        request = make_stateless_request("tools/list", Authorization=f"Bearer {token}")
         assert (await clients[0].post("/mcp", **request)).status_code == status
         assert compared == [32, 32]
 
@@ -138,7 +141,7 @@ async def test_each_principal_has_its_own_quotas_and_sessions(
 
 
 async def test_a_session_of_another_principal_does_not_exist() -> None:
-    async with two_at(registry_of(entry("there"))) as (ann, eve):
+    async with two_at(build_registry(make_entry("there"))) as (ann, eve):
         talk = await open_session(ann)
         for method in ("POST", "GET", "DELETE"):
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
@@ -152,7 +155,7 @@ async def test_a_session_of_another_principal_does_not_exist() -> None:
 
 async def test_an_event_of_another_principal_resumes_nothing() -> None:
     work = StepTool()
-    async with two_at(registry_of(entry("work", work))) as (ann, eve):
+    async with two_at(build_registry(make_entry("work", work))) as (ann, eve):
         mine, other_headers = await open_session(ann), await open_session(eve)
         async with mine.stream_call(1) as stream:
             last = (await anext(read_events(stream))).id
@@ -164,14 +167,14 @@ async def test_an_event_of_another_principal_resumes_nothing() -> None:
 
 
 async def test_an_sse_stream_of_another_principal_does_not_exist() -> None:
-    async with two_at(registry_of(entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
+    async with two_at(build_registry(make_entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
         lines = stream.aiter_lines()
         address = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
-        response = await eve.post(address, json=initialize())
-        missing = await eve.post(f"/messages?session_id={'0' * 32}", json=initialize())
+        response = await eve.post(address, json=make_initialize())
+        missing = await eve.post(f"/messages?session_id={'0' * 32}", json=make_initialize())
         assert (response.status_code, response.content) == (missing.status_code, missing.content)
         assert response.status_code == 404
-        assert (await ann.post(address, json=initialize())).status_code == 202
+        assert (await ann.post(address, json=make_initialize())).status_code == 202
 
 
 async def test_a_request_state_of_another_principal_is_invalid(
@@ -189,7 +192,7 @@ async def test_a_request_state_of_another_principal_is_invalid(
 
 
 async def read(http: httpx2.AsyncClient, uri: str) -> Any:
-    request = stateless_request("resources/read", {"uri": uri}, **{"Mcp-Name": uri})
+    request = make_stateless_request("resources/read", {"uri": uri}, **{"Mcp-Name": uri})
     return (await http.post("/mcp", **request)).json()
 
 
@@ -220,7 +223,10 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
 
 async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_keep_theirs() -> None:
     tokens, gate = StaticTokens(named=TOKENS), Gate()
-    async with two_at(registry_of(entry("gate", gate)), tokens) as (ann, eve), anyio.create_task_group() as tasks:
+    async with (
+        two_at(build_registry(make_entry("gate", gate)), tokens) as (ann, eve),
+        anyio.create_task_group() as tasks,
+    ):
         mine, other_headers = await open_session(ann), await open_session(eve)
         end = anyio.Event()
 
@@ -245,7 +251,7 @@ async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_ke
 
 async def test_a_token_is_replaced_without_losing_the_session() -> None:
     tokens = StaticTokens(named=TOKENS)
-    async with two_at(registry_of(entry("there")), tokens) as (ann, _):
+    async with two_at(build_registry(make_entry("there")), tokens) as (ann, _):
         talk = await open_session(ann)
         tokens.replace_named({**TOKENS, "ann": "another-token"})
         assert await talk.ping() == 401

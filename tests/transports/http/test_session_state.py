@@ -12,7 +12,7 @@ from mcp_bridge import CallContext, ToolRegistry, asgi_app
 from mcp_bridge._transports.http.app import BridgeApp
 from mcp_bridge._transports.http.bearer import StaticTokens
 from tests.kits.constants import ENVELOPE
-from tests.kits.http.http_hosting import serve_http, stateless_request
+from tests.kits.http.http_hosting import make_stateless_request, serve_http
 from tests.transports.http.test_principals import access_for, signed
 
 TOKENS = {"ann": "token-of-ann", "eve": "token-of-eve"}
@@ -32,7 +32,7 @@ def make_counter() -> ToolRegistry:
 
 
 async def count(http: httpx2.AsyncClient, meta: dict[str, Any] | None = None) -> str:
-    request = stateless_request("tools/call", {"name": "count", "arguments": {}})
+    request = make_stateless_request("tools/call", {"name": "count", "arguments": {}})
     request["json"]["params"]["_meta"] = {**ENVELOPE, **(meta or {})}
     return str((await http.post("/mcp", **request)).json()["result"]["content"][0]["text"])
 

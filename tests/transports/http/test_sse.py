@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from tests.kits.constants import HTTP_HEADERS, TIMEOUT
-from tests.kits.http.http_hosting import Gate, entry, initialize, registry_of, serve_http, wait_for_event
+from tests.kits.http.http_hosting import Gate, build_registry, make_entry, make_initialize, serve_http
+from tests.kits.waiting import wait_for_event
 
 
 async def read_events(answer: httpx2.Response) -> AsyncIterator[tuple[str, str]]:
@@ -32,7 +33,7 @@ def timeout() -> Any:
 
 async def test_the_stream_begins_with_the_address_for_messages_and_carries_responses(timeout: httpx2.Timeout) -> None:
     async with (
-        serve_http(registry_of(entry("there"))) as (base, _),
+        serve_http(build_registry(make_entry("there"))) as (base, _),
         httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
@@ -41,7 +42,7 @@ async def test_the_stream_begins_with_the_address_for_messages_and_carries_respo
         name, address = await anext(stream_events)
         assert name == "endpoint"
         assert address.startswith("/messages?session_id=")
-        posted = await http.post(address, json=initialize("2024-11-05"), headers=HTTP_HEADERS)
+        posted = await http.post(address, json=make_initialize("2024-11-05"), headers=HTTP_HEADERS)
         assert posted.status_code == 202
         name, answer = await anext(stream_events)
         assert name == "message"
@@ -53,21 +54,23 @@ async def test_the_stream_begins_with_the_address_for_messages_and_carries_respo
     [("", 400), ("?session_id=", 400), ("?session_id=me", 400), (f"?session_id={'0' * 32}", 404)],
 )
 async def test_a_post_without_a_session_is_rejected(query: str, expected: int, timeout: httpx2.Timeout) -> None:
-    async with serve_http(registry_of()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=timeout) as http:
-        assert (await http.post(f"/messages{query}", json=initialize(), headers=HTTP_HEADERS)).status_code == expected
+    async with serve_http(build_registry()) as (base, app), httpx2.AsyncClient(base_url=base, timeout=timeout) as http:
+        assert (
+            await http.post(f"/messages{query}", json=make_initialize(), headers=HTTP_HEADERS)
+        ).status_code == expected
         assert await app.counter.wait_until_idle(TIMEOUT)
 
 
 async def test_a_malformed_message_is_rejected_and_the_stream_stays(timeout: httpx2.Timeout) -> None:
     async with (
-        serve_http(registry_of(entry("there"))) as (base, app),
+        serve_http(build_registry(make_entry("there"))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
         stream_events = read_events(stream)
         _, address = await anext(stream_events)
         assert (await http.post(address, content=b"{", headers=HTTP_HEADERS)).status_code == 400
-        assert (await http.post(address, json=initialize(), headers=HTTP_HEADERS)).status_code == 202
+        assert (await http.post(address, json=make_initialize(), headers=HTTP_HEADERS)).status_code == 202
         assert '"serverInfo"' in (await anext(stream_events))[1]
         assert await app.counter.wait_until_idle(TIMEOUT)
 
@@ -75,13 +78,13 @@ async def test_a_malformed_message_is_rejected_and_the_stream_stays(timeout: htt
 async def test_a_client_with_a_broken_stream_is_removed_and_its_calls_are_cancelled(timeout: httpx2.Timeout) -> None:
     gate = Gate()
     async with (
-        serve_http(registry_of(entry("wait", gate))) as (base, app),
+        serve_http(build_registry(make_entry("wait", gate))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
     ):
         async with http.stream("GET", "/sse") as stream:
             stream_events = read_events(stream)
             _, address = await anext(stream_events)
-            await http.post(address, json=initialize(), headers=HTTP_HEADERS)
+            await http.post(address, json=make_initialize(), headers=HTTP_HEADERS)
             await anext(stream_events)
             await http.post(
                 address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=HTTP_HEADERS
@@ -102,7 +105,7 @@ async def test_the_shutdown_waits_only_for_connected_clients(
 ) -> None:
     gate = Gate()
     async with (
-        serve_http(registry_of(entry("wait", gate), entry("stay", StubbornGate(gate)))) as (base, app),
+        serve_http(build_registry(make_entry("wait", gate), make_entry("stay", StubbornGate(gate)))) as (base, app),
         httpx2.AsyncClient(base_url=base, timeout=timeout) as http,
         http.stream("GET", "/sse") as stream,
     ):
@@ -138,7 +141,7 @@ async def call_on(http: httpx2.AsyncClient, stream: httpx2.Response, tool: str) 
     """Initialize, call a tool, and return the further events of the stream."""
     stream_events = read_events(stream)
     _, address = await anext(stream_events)
-    await http.post(address, json=initialize(), headers=HTTP_HEADERS)
+    await http.post(address, json=make_initialize(), headers=HTTP_HEADERS)
     await anext(stream_events)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
     await http.post(address, json=call, headers=HTTP_HEADERS)

@@ -21,8 +21,8 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run
-from tests.kits.http.http_hosting import stateless_request
-from tests.kits.http.http_process import command, running
+from tests.kits.http.http_hosting import make_stateless_request
+from tests.kits.http.http_process import get_command, run_http_server
 from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools
 
 SECRET = "planted-7f3a9c-secret"
@@ -211,10 +211,10 @@ async def test_the_authorization_of_a_client_is_never_forwarded(tmp_path: Path) 
     with recording_server() as (url, values):
         source = {"type": "mcp", "name": "files", "url": url}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
-        argv = command("gateway.json", "--http", "127.0.0.1:0", "--token-env", "FRONT")
-        async with running(tmp_path, argv, {"FRONT": FRONT}) as bridge, httpx2.AsyncClient() as http:
+        argv = get_command("gateway.json", "--http", "127.0.0.1:0", "--token-env", "FRONT")
+        async with run_http_server(tmp_path, argv, {"FRONT": FRONT}) as bridge, httpx2.AsyncClient() as http:
             headers = {"authorization": f"Bearer {FRONT}", "x-api-key": FRONT, "cookie": f"session={FRONT}"}
-            request = stateless_request("tools/call", {"name": "files__read", "arguments": {}}, **headers)
+            request = make_stateless_request("tools/call", {"name": "files__read", "arguments": {}}, **headers)
             answer = await http.post(f"{bridge.base}/mcp", **request)
     assert answer.json()["result"]["isError"]
     assert len(values) >= 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.kits.node.needed import say
+from tests.kits.node.needed import print_uncaptured
 from tests.kits.node.toolchain import ToolchainUnavailable, find_node, install
 from tests.kits.paths import ROOT
 from tests.kits.web.browser import open_page
@@ -37,7 +37,7 @@ def axe(pytestconfig: pytest.Config) -> Path:
         reason = f"the accessibility of the page was NOT CHECKED: {missing}"
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
-        say(pytestconfig, reason)
+        print_uncaptured(pytestconfig, reason)
         pytest.skip(reason)
 
 

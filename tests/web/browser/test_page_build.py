@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.node.needed import say
+from tests.kits.node.needed import print_uncaptured
 from tests.kits.node.toolchain import ToolchainUnavailable, find_node, install, node_environment
 from tests.kits.paths import ROOT
 
@@ -31,7 +31,7 @@ def test_the_built_page_matches_its_sources(tmp_path: Path, pytestconfig: pytest
         reason = f"the page was NOT BUILT AGAIN: {missing}"
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
-        say(pytestconfig, reason)
+        print_uncaptured(pytestconfig, reason)
         pytest.skip(reason)
     copy = shutil.copytree(SOURCES, tmp_path / "web", ignore=shutil.ignore_patterns("node_modules"))
     (copy / "node_modules").symlink_to(modules)

@@ -16,7 +16,7 @@ from tests.integrations.amplifier.agent.test_agent_cancellation import check_not
 from tests.kits.amplifier import messages_provider
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS
-from tests.kits.http.http_process import command, running
+from tests.kits.http.http_process import get_command, run_http_server
 
 
 def build_silent_reply() -> Reply:
@@ -48,8 +48,11 @@ async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool,
 async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path: Path) -> None:
     with serve_model(build_silent_reply(), stream("Here I am.")) as model:
         write_settings(tmp_path, model, isolation)
-        argv = command("agent.json", "--http", "127.0.0.1:0")
-        async with running(tmp_path, argv) as server, httpx2.AsyncClient(base_url=server.base, timeout=30) as http:
+        argv = get_command("agent.json", "--http", "127.0.0.1:0")
+        async with (
+            run_http_server(tmp_path, argv) as server,
+            httpx2.AsyncClient(base_url=server.base, timeout=30) as http,
+        ):
             headers = {
                 **HTTP_HEADERS,
                 "MCP-Protocol-Version": STATELESS,

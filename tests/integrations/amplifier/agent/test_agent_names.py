@@ -11,7 +11,7 @@ from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
-from tests.kits.hooks.hooks_kit import ScriptedUser, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_texts
 
 PLAN = """
     plan:
@@ -82,5 +82,5 @@ async def test_agents_with_different_names_or_prefixes_do_not_collide(tmp_path: 
     ):
         assert [tool.name for tool in (await client.list_tools()).tools] == names
         for name in names:
-            assert texts(await client.call_tool(name, {"task": "Count."}))[0] == "One."
+            assert get_texts(await client.call_tool(name, {"task": "Count."}))[0] == "One."
     assert user.prompts == [f"Allow '{name}' to continue (prompt:submit)?" for name in names]

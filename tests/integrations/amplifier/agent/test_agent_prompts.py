@@ -10,7 +10,7 @@ import pytest
 from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES, run, serve
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
-from tests.kits.hooks.hooks_kit import code_of, texts
+from tests.kits.hooks.hooks_kit import get_code, get_texts
 
 MASKS = {"prompt:submit": {"action": "modify", "data": {"prompt": "Write to [REDACTED]."}}}
 TASK = "Write to ada@example.com."
@@ -58,7 +58,7 @@ def serve_deaf(folder: Path, host: str, decide: dict[str, Any]) -> ServedPlan:
 @pytest.mark.parametrize("loop", ["basic", "streaming", "loop-basic", "loop-streaming"])
 async def test_the_model_reads_the_task_as_hooks_leave_it(loop: str, host: str, tmp_path: Path) -> None:
     result, history = await run(serve(tmp_path, host, loop=loop, decide=MASKS), TASK)
-    assert texts(result)[0] == "I saw: Write to [REDACTED]."
+    assert get_texts(result)[0] == "I saw: Write to [REDACTED]."
     assert "ada@example.com" not in repr(history)
 
 
@@ -66,7 +66,7 @@ async def test_the_model_reads_the_task_as_hooks_leave_it(loop: str, host: str, 
 async def test_an_orchestrator_without_events_gets_the_task_as_hooks_leave_it(host: str, tmp_path: Path) -> None:
     async with serve_deaf(tmp_path, host, MASKS).connect() as client:
         result = await client.call_tool("run_agent", {"task": TASK})
-    assert texts(result)[0] == "I saw: Write to [REDACTED]."
+    assert get_texts(result)[0] == "I saw: Write to [REDACTED]."
 
 
 @BOTH_HOSTS
@@ -74,8 +74,8 @@ async def test_an_orchestrator_without_events_does_not_get_a_denied_task(host: s
     decide = {"prompt:submit": {"action": "deny", "reason": "not today"}}
     async with serve_deaf(tmp_path, host, decide).connect() as client:
         result = await client.call_tool("run_agent", {"task": TASK})
-    assert code_of(result) == "agent_stopped"
-    assert "not today" in texts(result)[0]
+    assert get_code(result) == "agent_stopped"
+    assert "not today" in get_texts(result)[0]
     assert result.structured_content is None or result.structured_content["usage"]["total_tokens"] == 0
 
 
@@ -83,5 +83,5 @@ async def test_hooks_are_asked_once_about_a_task(tmp_path: Path) -> None:
     decide = {"prompt:submit": {"action": "inject_context", "context_injection": "it rains", "ephemeral": True}}
     result, history = await run(serve(tmp_path, "native", loop="loop-basic", decide=decide), "Go.", "Go on.")
     # One text is from this request, and one from the first response.
-    assert texts(result)[0].count("it rains") == 2
+    assert get_texts(result)[0].count("it rains") == 2
     assert [message["content"] for message in history if message["role"] == "user"] == ["Go.", "Go on."]

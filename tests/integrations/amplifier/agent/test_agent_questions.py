@@ -16,7 +16,7 @@ from tests.integrations.amplifier.agent.test_public_shapes import PACKAGES
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import LOGS, ScriptedUser, code_of, texts
+from tests.kits.hooks.hooks_kit import LOGS, ScriptedUser, get_code, get_texts
 
 DECIDES = """
 async def mount(coordinator, config):
@@ -67,10 +67,10 @@ async def test_the_user_decides_about_an_event_of_a_run(
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert user.prompts == ["May it?"]
     assert result.is_error == (choice == "Deny")
-    assert ("It says hello." in "".join(texts(result))) == (choice == "Allow")
+    assert ("It says hello." in "".join(get_texts(result))) == (choice == "Allow")
     if choice == "Deny":
-        assert code_of(result) == "agent_stopped"
-        assert "was denied: The user declined" in texts(result)[0]
+        assert get_code(result) == "agent_stopped"
+        assert "was denied: The user declined" in get_texts(result)[0]
 
 
 @EVENTS
@@ -84,7 +84,7 @@ async def test_the_default_of_the_hook_applies_for_a_client_that_cannot_ask(
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error == (default == "deny")
     if default == "deny":
-        assert "the client does not support elicitation" in texts(result)[0]
+        assert "the client does not support elicitation" in get_texts(result)[0]
 
 
 @BOTH_HOSTS
@@ -139,8 +139,8 @@ async def test_a_hook_that_denies_an_event_stops_the_run(event: str, tmp_path: P
     async with server.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
-    assert "not today" in texts(result)[0]
-    assert "It says hello." not in "".join(texts(result))
+    assert "not today" in get_texts(result)[0]
+    assert "It says hello." not in "".join(get_texts(result))
 
 
 @BOTH_HOSTS
@@ -151,9 +151,9 @@ async def test_a_hook_that_fails_stops_the_run(event: str, hangs: bool, host: st
     server.source._hook_timeout = 0.2 if hangs else 30
     async with server.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
-    assert code_of(result) == "agent_stopped"
-    assert "'guard' failed" in texts(result)[0]
-    assert "It says hello." not in "".join(texts(result))
+    assert get_code(result) == "agent_stopped"
+    assert "'guard' failed" in get_texts(result)[0]
+    assert "It says hello." not in "".join(get_texts(result))
 
 
 WAITS_INSIDE = """
@@ -231,4 +231,4 @@ async def test_a_text_that_comes_with_a_question_reaches_this_request(
     )
     async with server.connect(elicitation_callback=ScriptedUser("Allow")) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
-    assert texts(result)[0].count("it rains") == 1
+    assert get_texts(result)[0].count("it rains") == 1

@@ -11,7 +11,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import code_of, texts
+from tests.kits.hooks.hooks_kit import get_code, get_texts
 from tests.kits.paths import ROOT
 
 WITH_TOOLS = types.SamplingCapability(tools=types.SamplingToolsCapability())
@@ -53,6 +53,6 @@ async def test_the_clients_model_runs_the_agent(mode: str) -> None:
 async def test_a_client_without_tools_in_sampling_receives_the_missing_capability(options: Any, mode: str) -> None:
     async with connect_to("agent_sampling.yaml", mode=mode, **options) as client:
         result = await client.call_tool("run_agent", {"task": "Greet Ada."})
-    assert code_of(result) == "agent_stopped"
-    assert "has not declared the capability sampling.tools" in texts(result)[0]
-    assert "Use a client that declares it, or another provider." in texts(result)[0]
+    assert get_code(result) == "agent_stopped"
+    assert "has not declared the capability sampling.tools" in get_texts(result)[0]
+    assert "Use a client that declares it, or another provider." in get_texts(result)[0]

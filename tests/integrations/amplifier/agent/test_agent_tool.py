@@ -19,7 +19,7 @@ from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, ServedPlan
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 
 FILES = """
 EVENTS = []
@@ -82,9 +82,9 @@ async def test_an_agent_uses_its_tools_and_returns_its_response(mode: str, host:
         result = await client.call_tool("run_agent", {"task": "What is in a.txt?"})
         messages = get_history(server)
     assert tools["run_agent"].description.endswith("Its tools: read_file.")
-    assert texts(result)[0] == "It says hello."
+    assert get_texts(result)[0] == "It says hello."
     assert result.structured_content["usage"]["total_tokens"] > 0
-    assert result.structured_content["session"] in texts(result)[1]
+    assert result.structured_content["session"] in get_texts(result)[1]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
     assert messages[2]["content"] == "the text of a.txt"
 
@@ -126,8 +126,8 @@ async def test_a_conversation_belongs_to_its_first_principal(tmp_path: Path) -> 
 async def test_a_conversation_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async with serve(tmp_path, "One.").connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go on.", "session": "guessed"})
-    assert code_of(result) == "session_not_found"
-    assert "Omit 'session'" in texts(result)[0]
+    assert get_code(result) == "session_not_found"
+    assert "Omit 'session'" in get_texts(result)[0]
 
 
 async def test_tasks_of_one_conversation_run_one_after_another(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_the_user_of_the_client_approves_calls_of_the_agent(
         result = await client.call_tool("run_agent", {"task": "Read."})
         messages = get_history(server) if choice == "Allow" else []
     assert user.prompts == ["May it read?"] * (2 if read else 1)
-    assert code_of(result) == (None if read else "approval_declined")
+    assert get_code(result) == (None if read else "approval_declined")
     assert [message["content"] for message in messages if message["role"] == "tool"] == ["the text of a.txt"] * read
 
 
@@ -177,7 +177,7 @@ async def test_hooks_deny_calls_of_the_agent_and_each_event_comes_once(tmp_path:
         ]
         [reading] = [message["content"] for message in get_history(server) if message["role"] == "tool"]
         module = session.coordinator.hooks.list_registrations()["tool:pre"]
-    assert texts(result)[0] == "I could not read it."
+    assert get_texts(result)[0] == "I could not read it."
     assert reading == "Error: Tool 'read_file' was denied: not this file"
     events = next(entry.handler for entry in module if entry.name == "record").__globals__["EVENTS"]
     assert [event for event in events if event[1] == "read_file"] == [
@@ -272,7 +272,7 @@ async def test_the_model_of_the_client_runs_the_agent(mode: str, tmp_path: Path)
     server = serve(tmp_path, providers=[{"module": "provider-sampling"}])
     async with server.connect(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Read b.txt."})
-    assert texts(result)[0] == "It says hello."
+    assert get_texts(result)[0] == "It says hello."
     assert [tool.name for tool in requests[0].tools] == ["read_file"]
     assert [message.role for message in requests[1].messages] == ["user", "assistant", "user"]
 
@@ -282,7 +282,7 @@ async def test_a_client_without_sampling_gets_the_missing_capability(mode: str, 
     async with serve(tmp_path, providers=[{"module": "provider-sampling"}]).connect(mode=mode) as client:
         result = await client.call_tool("run_agent", {"task": "Read."})
     assert result.is_error
-    assert "The client does not support sampling" in texts(result)[0]
+    assert "The client does not support sampling" in get_texts(result)[0]
 
 
 SECOND = """
@@ -304,7 +304,7 @@ async def test_the_client_chooses_a_provider(config: Any, provider: str, text: s
     providers = [{"module": "provider-scripted", "config": {"responses": ["One."]}}, {"module": name}]
     session = {"orchestrator": {"module": "loop-basic", "config": config}, "context": "context-simple"}
     async with serve(tmp_path, providers=providers, session=session).connect() as client:
-        assert texts(await client.call_tool("run_agent", {"task": "Go.", "provider": provider}))[0] == text
+        assert get_texts(await client.call_tool("run_agent", {"task": "Go.", "provider": provider}))[0] == text
 
 
 BROKEN = """
@@ -324,7 +324,10 @@ async def test_an_orchestrator_that_raises_is_an_error_and_the_agent_stays(tmp_p
     async with server.connect() as client:
         for _ in range(2):
             result = await client.call_tool("run_agent", {"task": "Go."})
-            assert (code_of(result), texts(result)) == ("agent_failed", ["The agent failed: RuntimeError: no idea"])
+            assert (get_code(result), get_texts(result)) == (
+                "agent_failed",
+                ["The agent failed: RuntimeError: no idea"],
+            )
 
 
 PID = """
@@ -360,10 +363,10 @@ async def test_a_tool_that_is_isolated_runs_in_a_worker_for_the_agent_too(tmp_pa
     async with open_bridge(tmp_path / "agent.yaml") as bridge, connect(bridge) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
         direct = await client.call_tool("where")
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     pids = re.findall(r'"content":"(\d+)"', (tmp_path / "h.jsonl").read_text())
     assert len(pids) == 1
-    assert str(os.getpid()) not in [*pids, *texts(direct)]
+    assert str(os.getpid()) not in [*pids, *get_texts(direct)]
 
 
 async def test_an_agent_of_an_isolated_source_is_published(tmp_path: Path) -> None:
@@ -382,7 +385,7 @@ async def test_half_of_an_emoji_and_a_large_number_do_not_end_a_conversation(tmp
     server = serve(tmp_path, look, "Done.", "Again.", session=session)
     async with server.connect() as client:
         first = await client.call_tool("run_agent", {"task": "Look at \ud83d"})
-        assert texts(first)[0] == "Done."
+        assert get_texts(first)[0] == "Done."
         handle = first.structured_content["session"]
-        assert texts(await client.call_tool("run_agent", {"task": "Again", "session": handle}))[0] == "Again."
+        assert get_texts(await client.call_tool("run_agent", {"task": "Again", "session": handle}))[0] == "Again."
         assert get_history(server)[0]["content"] == "Look at \ufffd"

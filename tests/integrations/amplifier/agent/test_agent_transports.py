@@ -19,8 +19,8 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
-from tests.kits.http.http_hosting import EVERY_HTTP_WAY, HTTP_WAYS, HttpWay, serve_http
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
+from tests.kits.http.http_hosting import HTTP_WAYS, IN_EVERY_HTTP_WAY, HttpWay, serve_http
 
 SECRET = "the surprise party"
 FILES = """
@@ -96,7 +96,7 @@ async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_
     user = ScriptedUser("Allow once")
     async with connect_stdio(settings, mode=mode, elicitation_callback=user) as client:
         result, messages = await run_with_progress(client)
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert user.prompts == ["May it?"]
     assert messages == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
     log = (settings.parent / "server.log").read_text()
@@ -104,39 +104,39 @@ async def test_progress_names_the_tool_over_stdio_and_the_log_does_not_show_the_
     assert SECRET not in log
 
 
-@EVERY_HTTP_WAY
-async def test_progress_names_the_tool_over_http(road: HttpWay, settings: Path) -> None:
+@IN_EVERY_HTTP_WAY
+async def test_progress_names_the_tool_over_http(way: HttpWay, settings: Path) -> None:
     user = ScriptedUser("Allow once")
     async with (
         open_bridge(settings) as bridge,
         serve_http(bridge.registry) as (base, _),
-        road.to(base, elicitation_callback=user) as client,
+        way.connect(base, elicitation_callback=user) as client,
     ):
         result, messages = await run_with_progress(client)
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert messages == ["I look.", "The agent runs the tool 'read_file'.", "Done."]
 
 
 async def test_a_conversation_continues_in_the_next_stateless_request_by_its_handle(settings: Path) -> None:
-    user, road = ScriptedUser("Allow once"), HTTP_WAYS[1]
-    assert road.mode == STATELESS
+    user, way = ScriptedUser("Allow once"), HTTP_WAYS[1]
+    assert way.mode == STATELESS
     async with open_bridge(settings) as bridge, serve_http(bridge.registry) as (base, _):
-        async with road.to(base, elicitation_callback=user) as client:
+        async with way.connect(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
-        async with road.to(base, elicitation_callback=user) as client:
+        async with way.connect(base, elicitation_callback=user) as client:
             task = {"task": "Two.", "session": first["session"]}
             second = (await client.call_tool("run_agent", task)).structured_content
             result = await client.call_tool("run_agent", {**task, "session": "guessed"})
     assert second["session"] == first["session"]
     assert second["usage"]["input_tokens"] > first["usage"]["input_tokens"]
-    assert code_of(result) == "session_not_found"
+    assert get_code(result) == "session_not_found"
 
 
 async def test_a_conversation_of_a_handshake_session_ends_with_it_over_http(settings: Path) -> None:
-    user, road = ScriptedUser("Allow once"), HTTP_WAYS[0]
+    user, way = ScriptedUser("Allow once"), HTTP_WAYS[0]
     async with open_bridge(settings) as bridge, serve_http(bridge.registry) as (base, _):
-        async with road.to(base, elicitation_callback=user) as client:
+        async with way.connect(base, elicitation_callback=user) as client:
             first = (await client.call_tool("run_agent", {"task": "One."})).structured_content
-        async with road.to(base, elicitation_callback=user) as client:
+        async with way.connect(base, elicitation_callback=user) as client:
             task = {"task": "Two.", "session": first["session"]}
-            assert code_of(await client.call_tool("run_agent", task)) == "session_not_found"
+            assert get_code(await client.call_tool("run_agent", task)) == "session_not_found"

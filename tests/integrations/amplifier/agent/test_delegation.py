@@ -15,7 +15,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.slow_tool import SLOW, cancel_slow_run
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import ScriptedUser, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_texts
 from tests.kits.loops import BOTH_LOOPS
 
 DELEGATE = """
@@ -125,8 +125,8 @@ class Plan(ServedPlan):
             "agents": agents,
             **plan,
         }
-        texts = {names["delegate"]: DELEGATE, names["files"]: FILES, names["gate"]: GATE, **(modules or {})}
-        super().__init__(folder, texts, limits=limits, **whole)
+        get_texts = {names["delegate"]: DELEGATE, names["files"]: FILES, names["gate"]: GATE, **(modules or {})}
+        super().__init__(folder, get_texts, limits=limits, **whole)
 
     @property
     def children(self) -> list[Any]:
@@ -167,7 +167,7 @@ async def test_an_agent_gives_a_task_to_another_and_reads_its_response(mode: str
         [child] = plan.children
         assert child.coordinator.session_id in reading
         assert child.coordinator.session.config["session"]["orchestrator"]["module"] == "loop-streaming"
-    assert texts(result)[0] == "The reader says hello."
+    assert get_texts(result)[0] == "The reader says hello."
     assert '"response":"It says hello."' in reading.replace(": ", ":")
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
     assert [messages[place]["content"] for place in (0, 1, 3)] == ["You read.", "Read a.txt.", "the text of a.txt"]
@@ -266,7 +266,7 @@ async def test_the_tokens_of_a_subagent_count_against_its_parent(tmp_path: Path)
         result = await client.call_tool("run_agent", {"task": "Go."})
         [reading] = plan.get_results()
     assert result.is_error
-    assert "The budget was used up: 900 tokens (max_tokens)." in texts(result)[0]
+    assert "The budget was used up: 900 tokens (max_tokens)." in get_texts(result)[0]
     assert "900 tokens (max_tokens) of the agent that started this one" in reading
 
 
@@ -286,7 +286,7 @@ async def test_the_time_of_a_run_includes_its_subagents(tmp_path: Path) -> None:
     async with plan.connect() as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
         assert plan.children == []
-    assert "0.5 seconds (max_seconds)" in texts(result)[0]
+    assert "0.5 seconds (max_seconds)" in get_texts(result)[0]
 
 
 @EVERY_ERA
@@ -353,7 +353,7 @@ async def test_the_user_of_the_client_approves_calls_of_subagents(
         result = await client.call_tool("run_agent", {"task": "Go."})
         [reading] = [message["content"] for message in plan.get_messages() if message["role"] == "tool"]
     assert user.prompts == ["May it read?"]
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert (reading == "the text of a.txt") is read
 
 

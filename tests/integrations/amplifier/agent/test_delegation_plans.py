@@ -18,7 +18,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import PID, name_module
 from tests.integrations.amplifier.agent.test_delegation import ASK_READER, READER, Plan, call, script
 from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, HEADS, ServedPlan
-from tests.kits.hooks.hooks_kit import code_of, texts
+from tests.kits.hooks.hooks_kit import get_code, get_texts
 
 NOTE = """
 class Note:
@@ -309,7 +309,7 @@ async def test_a_tool_that_is_isolated_runs_in_a_worker_for_agents_too(tmp_path:
     assert result.structured_content["session_id"] in history
     [pid] = re.findall(r'"content":"(\d+)"', (tmp_path / history).read_text())
     assert pid != str(os.getpid())
-    assert "has tools of its own, which cannot run in worker processes" in texts(own)[0]
+    assert "has tools of its own, which cannot run in worker processes" in get_texts(own)[0]
 
 
 def test_the_modules_of_agents_are_locked(tmp_path: Path) -> None:
@@ -341,12 +341,12 @@ async def test_the_included_tool_lists_agents_resumes_them_and_fails_if_they_sto
         second = await client.call_tool("task", {"session_id": session_id, "instruction": "Go on."})
         assert second.structured_content == {"response": "Two.", "session_id": session_id}
         result = await client.call_tool("task", {"agent": "endless", "instruction": "Go."})
-        assert code_of(result) == "agent_stopped"
-        assert "2 requests to the model" in texts(result)[0]
+        assert get_code(result) == "agent_stopped"
+        assert "2 requests to the model" in get_texts(result)[0]
         failure = await client.call_tool("task", {"session_id": "guessed", "instruction": "Go."})
-        assert code_of(failure) == "session_not_found"
+        assert get_code(failure) == "session_not_found"
         neither = await client.call_tool("task", {"instruction": "Go."})
-        assert "Give `agent` to start an agent" in texts(neither)[0]
+        assert "Give `agent` to start an agent" in get_texts(neither)[0]
 
 
 async def test_the_included_tool_needs_agents(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.cancel_steps import cancel_at_step
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
@@ -141,7 +141,7 @@ async def test_an_agent_in_a_worker_uses_its_tools_there_in_its_own_session(mode
     process, session = first.split()
     assert int(process) != os.getpid()
     assert (tmp_path / f"{session}.jsonl").exists()
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert result.structured_content["usage"]["total_tokens"] > 0
     assert {"The agent runs the tool 'where'.", "Done."} <= set(messages)
 
@@ -211,7 +211,7 @@ async def test_the_user_approves_calls_of_an_agent_in_a_worker(
     [read] = list_results(tmp_path)
     assert user.prompts == ["May it?"]
     assert read.startswith("Error: Tool 'blocks' was not approved") != runs
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
 
 
 @EVERY_ERA
@@ -229,7 +229,7 @@ async def test_the_model_of_the_client_runs_an_agent_in_a_worker(mode: str, tmp_
     bridge = serve(tmp_path, providers=[{"module": "provider-sampling"}])
     async with connect(bridge, mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert [message.role for message in requests[1].messages] == ["user", "assistant", "user"]
     assert len(list_results(tmp_path)) == 1
 
@@ -270,7 +270,7 @@ async def test_a_call_that_waits_for_the_worker_of_its_conversation_can_be_cance
         assert await wait_for((tmp_path / "ended").exists, 10)
         (tmp_path / "began").unlink()
         result = await client.call_tool("run_agent", {"task": "Count.", "session": handle})
-    assert texts(result)[0] == "Two."
+    assert get_texts(result)[0] == "Two."
     assert not (tmp_path / "began").exists()
 
 
@@ -293,7 +293,7 @@ async def test_a_worker_with_a_conversation_does_not_stop_when_it_is_idle(
             await anyio.sleep(0.2)
             for handle in handles:
                 result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
-                assert texts(result)[0] == "Two."
+                assert get_texts(result)[0] == "Two."
 
 
 async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works(tmp_path: Path) -> None:
@@ -302,11 +302,11 @@ async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works
         failure = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
         result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
         second_result = await client.call_tool("run_agent", {"task": "Count."})
-    assert code_of(failure) == "tool_crashed"
-    assert "run_agent" in texts(failure)[0]
+    assert get_code(failure) == "tool_crashed"
+    assert "run_agent" in get_texts(failure)[0]
     # The conversation continues from the file of its context.
     assert not result.is_error
-    assert texts(second_result)[0] == "One."
+    assert get_texts(second_result)[0] == "One."
 
 
 @pytest.mark.parametrize("how", ["server", "scope"])

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_bridge.testing import connect
 from tests.integrations.amplifier.agent.test_isolated_agent import call, list_results, serve
-from tests.kits.hooks.hooks_kit import texts
+from tests.kits.hooks.hooks_kit import get_texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -49,7 +49,7 @@ async def test_a_run_that_stops_early_is_continued_in_the_worker_that_has_it(tmp
 
         async def talk(name: str) -> None:
             stopped = await client.call_tool("run_agent", {"task": "Meet."})
-            handles[name] = texts(stopped)[-1].split("'")[1]
+            handles[name] = get_texts(stopped)[-1].split("'")[1]
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(talk, "a")
@@ -57,4 +57,4 @@ async def test_a_run_that_stops_early_is_continued_in_the_worker_that_has_it(tmp
         results = [
             await client.call_tool("run_agent", {"task": "Go on.", "session": handles[letter]}) for letter in "ab"
         ]
-    assert [texts(result)[0] for result in results] == ["One."] * 2
+    assert [get_texts(result)[0] for result in results] == ["One."] * 2

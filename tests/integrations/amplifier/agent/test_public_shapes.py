@@ -17,7 +17,7 @@ from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.public_shapes import write_shape
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 
 PACKAGES = {"native": "mcp_bridge.amplifier", "core": "amplifier_core"}
 TOOLS = """
@@ -134,8 +134,8 @@ async def test_public_and_included_modules_work_in_any_combination(
     result, history = await run(server, "Use read a.txt", "Go on.")
     assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
     assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "a.txt"}]
-    assert texts(result)[0] == ("It goes on." if responses else texts(result)[0])
-    assert "Go on." in texts(result)[0] or responses
+    assert get_texts(result)[0] == ("It goes on." if responses else get_texts(result)[0])
+    assert "Go on." in get_texts(result)[0] or responses
     assert result.structured_content["usage"]["total_tokens"] > 0
 
 
@@ -170,7 +170,7 @@ async def test_the_model_reads_the_text_of_a_result(
 async def test_a_call_without_arguments_of_an_included_provider_runs(loop: str, host: str, tmp_path: Path) -> None:
     script = [{"calls": [{"name": "read"}]}, "Done."]
     result, history = await run(serve(tmp_path, host, loop=loop, provider="provider-scripted", responses=script), "Go.")
-    assert (texts(result)[0], list_readings(history)) == ("Done.", ['{"path": null}'])
+    assert (get_texts(result)[0], list_readings(history)) == ("Done.", ['{"path": null}'])
 
 
 @LOOPS
@@ -191,7 +191,7 @@ async def test_hooks_deny_a_call(loop: str, host: str, tmp_path: Path) -> None:
     decide = {"tool:pre": {"action": "deny", "reason": "not this file"}}
     result, history = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
     assert list_readings(history) == ["Tool 'read' was denied: not this file"]
-    assert "not this file" in texts(result)[0]
+    assert "not this file" in get_texts(result)[0]
 
 
 @LOOPS
@@ -202,7 +202,7 @@ async def test_an_execution_that_a_hook_denies_is_a_failed_call(
 ) -> None:
     decide = {event: {"action": "deny", "reason": "not today"}}
     result, _ = await run(serve(tmp_path, host, loop=loop, decide=decide), "Go.")
-    assert (code_of(result), "not today" in texts(result)[0]) == ("agent_stopped", True)
+    assert (get_code(result), "not today" in get_texts(result)[0]) == ("agent_stopped", True)
 
 
 @LOOPS
@@ -213,7 +213,7 @@ async def test_the_model_reads_what_hooks_inject(event: str, loop: str, host: st
     result, _ = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
     # The history keeps the text of each request.
     times = 2 if event == "provider:request" else 1
-    assert texts(result)[0].count("it rains") == times
+    assert get_texts(result)[0].count("it rains") == times
 
 
 @EVERY_ERA
@@ -265,7 +265,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
         readings = list_readings(await read_history(server))
     if not has_spawn:
         pytest.skip("session.spawn is not provided yet")
-    assert texts(result)[0] == "Done."
+    assert get_texts(result)[0] == "Done."
     assert json.loads(readings[0])["response"] == "Me."
 
 
@@ -296,6 +296,6 @@ async def test_a_module_that_fails_validation_is_logged_once(tmp_path: Path, cap
     async with open_bridge(tmp_path / "bridge.json") as bridge, connect(bridge) as client:
         # Each call is a conversation with its own instances of the modules.
         for _ in range(3):
-            assert texts(await client.call_tool("run_agent", {"task": "Go."}))[0] == "Half done."
+            assert get_texts(await client.call_tool("run_agent", {"task": "Go."}))[0] == "Half done."
     levels = [record.levelname for record in caplog.records if "fails the validation" in record.message]
     assert levels.count("WARNING") == 1

@@ -10,7 +10,7 @@ import mcp_types as types
 
 from tests.integrations.amplifier.agent.test_delegation import ASK_READER, Plan
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import texts
+from tests.kits.hooks.hooks_kit import get_texts
 
 
 @EVERY_ERA
@@ -26,4 +26,4 @@ async def test_the_time_of_the_clients_model_counts_for_all_parents(mode: str, t
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
     async with plan.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
-    assert "0.5 seconds (max_seconds)" in texts(result)[0]
+    assert "0.5 seconds (max_seconds)" in get_texts(result)[0]

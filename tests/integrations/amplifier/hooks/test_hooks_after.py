@@ -18,12 +18,12 @@ from tests.kits.hooks.hooks_kit import (
     HookedServer,
     ScriptedUser,
     ask,
-    code_of,
     deny,
+    get_code,
+    get_texts,
     inject,
     modify,
     open_client,
-    texts,
 )
 
 KEYS = ["result", "tool_result", "tool_response"]
@@ -73,7 +73,7 @@ async def test_a_result_changed_under_any_key_is_used_whole_or_as_an_output(mode
     server = create_server({"sum": 3}, SUM)
     server.on("tool:post", modify(**{key: changed}))
     result = await call_tool(server, mode)
-    assert (result.structured_content, texts(result)) == ({"sum": 4}, ['{"sum":4}'])
+    assert (result.structured_content, get_texts(result)) == ({"sum": 4}, ['{"sum":4}'])
 
 
 async def test_an_equal_result_is_no_change(mode: str) -> None:
@@ -92,8 +92,8 @@ async def test_a_changed_result_that_violates_the_schema_is_an_error_with_the_na
     server.on("tool:error")
     # The official client raises for a success without structured content.
     result = await call_tool(server, mode)
-    assert code_of(result) == "invalid_output"
-    error, output, injection = texts(result)
+    assert get_code(result) == "invalid_output"
+    error, output, injection = get_texts(result)
     assert "Output validation failed for tool 't'. The tool did run, but the hook 'masks' changed its result." in error
     assert "$.sum: expected type integer" in error
     assert (output, injection) == ('{"sum":"[masked]"}', "It was masked.")
@@ -104,7 +104,7 @@ async def test_the_error_names_all_hooks_that_have_changed_the_result(mode: str)
     server = create_server({"sum": 3}, SUM)
     server.on("tool:post", modify(result={"sum": 4}), name="one")
     server.on("tool:post", modify(result={"sum": "five"}), name="two")
-    assert "the hooks 'one', 'two' changed its result" in texts(await call_tool(server, mode))[0]
+    assert "the hooks 'one', 'two' changed its result" in get_texts(await call_tool(server, mode))[0]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_hooks_that_use_different_keys_of_the_result_see_each_others_chang
     server.on("tool:post", mask(first, "one"))
     server.on("tool:post", mask(second, "two"))
     server.on("tool:post")
-    assert texts(await call_tool(server, mode)) == ["* *"]
+    assert get_texts(await call_tool(server, mode)) == ["* *"]
     assert {server.get_events("tool:post")[2][key]["output"] for key in KEYS} == {"* *"}
 
 
@@ -175,7 +175,7 @@ async def test_replacing_the_output_drops_content_and_error_that_may_repeat_it(m
     )
     server.on("tool:post", modify(result="[gone]"))
     result = await call_tool(server, mode)
-    assert (texts(result), bool(result.is_error)) == (["[gone]"], failed)
+    assert (get_texts(result), bool(result.is_error)) == (["[gone]"], failed)
 
 
 async def test_unchanged_blocks_remain_next_to_changed_ones(mode: str) -> None:
@@ -193,13 +193,13 @@ async def test_a_hook_may_turn_a_result_into_a_failure_and_back(mode: str) -> No
     server.on("tool:post", modify(result={"success": False, "output": None, "error": {"message": "not fine"}}))
     server.on("tool:error")
     result = await call_tool(server, mode)
-    assert (bool(result.is_error), texts(result)) == (True, ["not fine"])
+    assert (bool(result.is_error), get_texts(result)) == (True, ["not fine"])
     assert len(server.get_events("tool:error")) == 1
     server = create_server(ToolResult(success=False, error="broken"))
     server.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
     server.on("tool:error")
     result = await call_tool(server, mode)
-    assert (bool(result.is_error), texts(result), server.get_events("tool:error")) == (False, ["mended"], [])
+    assert (bool(result.is_error), get_texts(result), server.get_events("tool:error")) == (False, ["mended"], [])
 
 
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
@@ -216,8 +216,8 @@ async def test_a_result_that_a_hook_denies_does_not_reach_the_client(mode: str) 
     server.on("tool:post", deny("too much"))
     server.on("tool:error")
     result = await call_tool(server, mode)
-    assert code_of(result) == "denied"
-    assert texts(result) == ["The result of tool 't' was denied: too much"]
+    assert get_code(result) == "denied"
+    assert get_texts(result) == ["The result of tool 't' was denied: too much"]
     assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["denied"]
     assert SECRET not in str(server.get_events("tool:error"))
 
@@ -226,7 +226,7 @@ async def test_a_result_does_not_reach_the_client_if_a_hook_crashes_after_the_ca
     server = create_server(SECRET)
     server.on("tool:post", lambda data: 1 / 0)
     result = await call_tool(server, mode)
-    assert code_of(result) == "denied"
+    assert get_code(result) == "denied"
     assert SECRET not in str(result)
 
 
@@ -236,7 +236,7 @@ async def test_the_user_can_be_asked_about_a_result(mode: str, choice: str, code
     server, user = create_server(SECRET), ScriptedUser(choice)
     server.on("tool:post", ask(None))
     result = await call_tool(server, mode, user)
-    assert code_of(result) == code
+    assert get_code(result) == code
     assert user.prompts == ["Return the result of the tool 't'?"]
     assert (SECRET in str(result)) is (code is None)
 
@@ -248,10 +248,10 @@ async def test_a_failure_emits_tool_error_and_only_a_returned_result_emits_tool_
     server.on("tool:error", deny("never instead of the answer"))
     result = await call_tool(server, mode)
     returned = isinstance(answer, ToolResult)
-    assert texts(result) == ["no" if returned else "no such place"]
+    assert get_texts(result) == ["no" if returned else "no such place"]
     assert len(server.get_events("tool:post")) == (1 if returned else 0)
     [event] = server.get_events("tool:error")
-    assert event["error"]["message"] == texts(result)[0]
+    assert event["error"]["message"] == get_texts(result)[0]
     assert event["error"]["type"] == ("tool_error" if returned else "nowhere")
 
 
@@ -260,9 +260,9 @@ async def test_hooks_receive_an_unexpected_error_as_the_client_does(mode: str, r
     server = create_server(raised)
     server.on("tool:error")
     result = await call_tool(server, mode)
-    assert code_of(result) == "internal_error"
+    assert get_code(result) == "internal_error"
     [event] = server.get_events("tool:error")
-    assert event["error"] == {"message": texts(result)[0], "type": "internal_error"}
+    assert event["error"] == {"message": get_texts(result)[0], "type": "internal_error"}
     assert SECRET not in str(event)
 
 
@@ -278,8 +278,8 @@ async def test_a_tool_that_is_too_slow_is_an_error_for_hooks(mode: str) -> None:
     server.on("tool:error", inject("Ask for less."))
     async with open_client(server, mode) as client:
         result = await client.call_tool("slow", {})
-    assert code_of(result) == "timeout"
-    assert texts(result)[1:] == ["Ask for less."]
+    assert get_code(result) == "timeout"
+    assert get_texts(result)[1:] == ["Ask for less."]
     assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["timeout"]
 
 
@@ -320,6 +320,6 @@ async def test_an_unreadable_result_of_a_hook_is_an_error_with_the_reason(mode: 
     server.on("tool:post", modify(tool_result=_make_loop()))
     server.on("tool:error", HookResult())
     result = await call_tool(server, mode)
-    assert code_of(result) == "invalid_output"
-    assert "a hook returned an unreadable result" in texts(result)[0]
+    assert get_code(result) == "invalid_output"
+    assert "a hook returned an unreadable result" in get_texts(result)[0]
     assert [event["error"]["type"] for event in server.get_events("tool:error")] == ["invalid_output"]

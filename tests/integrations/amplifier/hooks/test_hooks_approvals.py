@@ -13,7 +13,7 @@ from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, code_of, inject, modify, open_client, texts
+from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, get_code, get_texts, inject, modify, open_client
 
 
 def create_asking_server(**options: Any) -> HookedServer:
@@ -45,8 +45,8 @@ async def test_a_call_that_the_user_does_not_allow_never_runs(mode: str, choice:
     server, user = create_asking_server(approval_default="allow", reason="it is late"), ScriptedUser(choice)
     async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert code_of(result) == "approval_declined"
-    assert texts(result) == ["Tool 'add' was not approved: it is late"]
+    assert get_code(result) == "approval_declined"
+    assert get_texts(result) == ["Tool 'add' was not approved: it is late"]
     assert server.calls == []
     assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["approval_declined"]
 
@@ -81,7 +81,7 @@ async def test_invalid_options_deny(mode: str, options: Any) -> None:
     server, user = HookedServer(), ScriptedUser("Allow")
     server.on("tool:pre", {"action": "ask_user", "approval_options": options})
     async with open_client(server, mode, user) as client:
-        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+        assert get_code(await client.call_tool("add", {"n": 2})) == "denied"
     assert (server.calls, user.asked) == ([], [])
 
 
@@ -102,7 +102,7 @@ async def test_the_default_applies_and_is_logged_if_the_client_cannot_ask(
     async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     assert bool(server.calls) is (default == "allow")
-    assert code_of(result) == (None if default == "allow" else "approval_declined")
+    assert get_code(result) == (None if default == "allow" else "approval_declined")
     output = [record.getMessage() for record in caplog.records if record.name == "mcp_bridge.approvals"]
     words = "allowed" if default == "allow" else "denied"
     assert output == [
@@ -143,7 +143,7 @@ async def test_an_approval_with_a_timeout_of_zero_is_the_default(mode: str) -> N
 async def test_an_invalid_response_denies(mode: str, nonsense: Any) -> None:
     server, user = create_asking_server(approval_default="allow"), ScriptedUser(nonsense)
     async with open_client(server, mode, user) as client:
-        assert code_of(await client.call_tool("add", {"n": 2})) == "approval_declined"
+        assert get_code(await client.call_tool("add", {"n": 2})) == "approval_declined"
     assert (server.calls, len(user.asked)) == ([], 3)
 
 
@@ -181,7 +181,7 @@ async def test_the_user_is_asked_about_each_nested_call(mode: str) -> None:
         return str((await ctx.invoke("add", {"n": 2})).code)
 
     async with open_client(server, mode, user) as client:
-        assert texts(await client.call_tool("outer", {})) == ["approval_declined"]
+        assert get_texts(await client.call_tool("outer", {})) == ["approval_declined"]
     assert (user.prompts, server.calls) == (["outer?", "add?"], [])
 
 
@@ -198,12 +198,12 @@ async def test_deadlines_stop_and_concurrency_slots_are_free_while_the_user_is_a
 
     async def user(context: Any, params: Any) -> Any:
         requests.append(params)
-        assert texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
+        assert get_texts(await client.call_tool("say", {"text": "beside"})) == ["said beside"]
         await anyio.sleep(4.2)
         return types.ElicitResult(action="accept", content={"value": "Allow"})
 
     async with open_client(server, mode, user) as client:
-        assert texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
+        assert get_texts(await client.call_tool("outer", {})) == ["{'sum': 3}"]
     assert len(requests) == 2
 
 
@@ -232,4 +232,4 @@ async def test_a_change_and_an_injected_text_remain_after_an_approval(mode: str)
     server.on("tool:pre", modify(tool_input={"n": 40, "to": 2}))
     server.on("tool:pre", inject("It was rounded."))
     async with open_client(server, mode, user) as client:
-        assert texts(await client.call_tool("add", {"n": 1})) == ['{"sum":42}', "It was rounded."]
+        assert get_texts(await client.call_tool("add", {"n": 1})) == ['{"sum":42}', "It was rounded."]

@@ -15,12 +15,12 @@ from tests.kits.hooks.hooks_kit import (
     HookedServer,
     ScriptedUser,
     ask,
-    code_of,
     deny,
+    get_code,
+    get_texts,
     inject,
     modify,
     open_client,
-    texts,
 )
 
 
@@ -44,8 +44,8 @@ async def test_a_denied_call_does_not_run_and_its_client_gets_the_reason(mode: s
     server.on("tool:error")
     async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert code_of(result) == "denied"
-    assert texts(result) == ["Tool 'add' was denied: not on Sundays"]
+    assert get_code(result) == "denied"
+    assert get_texts(result) == ["Tool 'add' was denied: not on Sundays"]
     assert server.calls == server.get_events("tool:post") == []
     [error] = server.get_events("tool:error")
     assert error["error"] == {"message": "Tool 'add' was denied: not on Sundays", "type": "denied"}
@@ -58,7 +58,7 @@ async def test_a_denial_skips_the_remaining_handlers(mode: str) -> None:
     server.on("tool:pre", deny("no"), priority=3)
     server.on("tool:pre", inject("never read"), priority=4)
     async with open_client(server, mode, user) as client:
-        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+        assert get_code(await client.call_tool("add", {"n": 2})) == "denied"
     assert (len(server.get_events("tool:pre")), user.asked, server.calls) == (3, [], [])
 
 
@@ -84,8 +84,8 @@ async def test_invalid_arguments_of_a_hook_reach_neither_the_tool_nor_the_user(m
     server.on("tool:error")
     async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert code_of(result) == "invalid_arguments"
-    assert "A hook changed the arguments" in texts(result)[0]
+    assert get_code(result) == "invalid_arguments"
+    assert "A hook changed the arguments" in get_texts(result)[0]
     assert (server.calls, user.asked) == ([], [])
     assert [data["error"]["type"] for data in server.get_events("tool:error")] == ["invalid_arguments"]
 
@@ -94,14 +94,14 @@ async def test_arguments_that_differ_only_by_type_are_changed(mode: str) -> None
     server = HookedServer()
     server.on("tool:pre", modify(tool_input={"text": "2"}))
     async with open_client(server, mode) as client:
-        assert texts(await client.call_tool("say", {"text": "two"})) == ["said 2"]
+        assert get_texts(await client.call_tool("say", {"text": "two"})) == ["said 2"]
 
 
 async def test_hooks_receive_no_call_with_invalid_arguments(mode: str) -> None:
     server, user = HookedServer(), ScriptedUser("Allow")
     server.on("tool:pre", ask())
     async with open_client(server, mode, user) as client:
-        assert code_of(await client.call_tool("add", {"n": "x"})) == "invalid_arguments"
+        assert get_code(await client.call_tool("add", {"n": "x"})) == "invalid_arguments"
     assert (server.events, user.asked, server.calls) == ([], [], [])
 
 
@@ -112,7 +112,7 @@ async def test_injected_text_follows_the_result_for_the_model_only(mode: str) ->
     async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     assert result.structured_content == {"sum": 3}
-    assert texts(result) == ['{"sum":3}', "Mind the gap.", "And the step."]
+    assert get_texts(result) == ['{"sum":3}', "Mind the gap.", "And the step."]
     assert [block.annotations and block.annotations.audience for block in result.content] == [
         None,
         ["assistant"],
@@ -125,7 +125,7 @@ async def test_injected_text_follows_a_failure_too_and_nothing_appears_twice(mod
     server.on("tool:pre", inject("Ask for help."))
     server.on("tool:pre", lambda data: deny("no") if data["tool_name"] == "say" else None)
     async with open_client(server, mode) as client:
-        assert texts(await client.call_tool("say", {"text": "x"})) == ["Tool 'say' was denied: no", "Ask for help."]
+        assert get_texts(await client.call_tool("say", {"text": "x"})) == ["Tool 'say' was denied: no", "Ask for help."]
 
 
 @EVERY_ERA
@@ -137,7 +137,7 @@ async def test_a_change_remains_with_a_question_and_with_an_injected_text(mode: 
     server.on("tool:pre", inject("Read this."), priority=order[1])
     async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert texts(result) == ['{"sum":6}', "Read this."]
+    assert get_texts(result) == ['{"sum":6}', "Read this."]
     assert user.prompts == ["Sure?"]
 
 
@@ -146,8 +146,8 @@ async def test_a_hook_that_raises_denies_without_showing_its_error(mode: str) ->
     server.on("tool:pre", lambda data: data["no such"])
     async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
-    assert code_of(result) == "denied"
-    assert "no such" not in texts(result)[0]
+    assert get_code(result) == "denied"
+    assert "no such" not in get_texts(result)[0]
     assert server.calls == []
 
 
@@ -159,7 +159,7 @@ async def test_a_hook_that_hangs_denies(mode: str) -> None:
 
     server.hooks.register("tool:pre", hang)
     async with open_client(server, mode) as client:
-        assert code_of(await client.call_tool("add", {"n": 2})) == "denied"
+        assert get_code(await client.call_tool("add", {"n": 2})) == "denied"
     assert server.calls == []
 
 

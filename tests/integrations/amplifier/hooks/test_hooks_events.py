@@ -12,7 +12,7 @@ from mcp_bridge._engine.authoring import tool
 from mcp_bridge._engine.pipeline import ToolLimits
 from mcp_bridge.amplifier import HookResult
 from tests.kits.constants import EVERY_ERA, TIMEOUT
-from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, deny, inject, open_client, texts
+from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, deny, get_texts, inject, open_client
 
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 OPTIONS = ["Allow", "Deny"]
@@ -71,7 +71,7 @@ async def test_handlers_of_approval_events_cannot_decide_but_may_inject_texts(mo
     async with open_client(server, mode, user) as client:
         result = await client.call_tool("add", {"n": 1})
     assert not result.is_error
-    assert texts(result)[-1] == "A user has looked at this."
+    assert get_texts(result)[-1] == "A user has looked at this."
 
 
 @EVERY_ERA

@@ -12,8 +12,8 @@ from tests.client.server_process import ClientProfile, Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooked_sources import write_settings
 from tests.kits.hooks.hooks_kit import Json
-from tests.kits.survival.isolation_live import eventually
 from tests.kits.survival.survival_kit import run_server
+from tests.kits.waiting import wait_until
 
 CODE = "mcp-bridge/code"
 ELICITATION_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
@@ -84,7 +84,7 @@ def test_an_approval_in_the_handshake_era_is_a_request_of_the_server(tmp_path: P
         STDIO, tmp_path, settings=build_live_settings(tmp_path, "core"), profile=ELICITATION_CLIENT
     ) as server:
         waiting = server.send_call("of_worker", word="asked")
-        requests = eventually(
+        requests = wait_until(
             lambda: [message for message in server.received if message.get("method") == "elicitation/create"]
         )
         assert requests[0]["params"]["message"] == 'of_worker?\n- word (length 5): "asked"'

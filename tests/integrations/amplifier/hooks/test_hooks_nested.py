@@ -9,7 +9,7 @@ from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.tool_use import ChainStep, ToolChain
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import HookedServer, inject, open_client, texts
+from tests.kits.hooks.hooks_kit import HookedServer, get_texts, inject, open_client
 
 
 def build_house() -> HookedServer:
@@ -74,7 +74,7 @@ async def test_texts_that_hooks_inject_during_steps_are_in_the_result_of_the_cha
     server.on("tool:post", note_sum)
     async with open_client(server, mode) as client:
         result = await client.call_tool("chain", {"n": 1})
-        assert texts(result)[1:] == ["The sum is 2.", "The sum is 3."]
+        assert get_texts(result)[1:] == ["The sum is 2.", "The sum is 3."]
         assert result.structured_content == {"n": 3, "total": {"sum": 3}}
 
 
@@ -85,12 +85,12 @@ async def test_texts_that_hooks_inject_are_in_the_error_of_a_chain_that_fails_la
     async with open_client(server, mode) as client:
         result = await client.call_tool("chain", {"n": 9})
     assert result.is_error
-    assert texts(result)[1:] == ["The sum is 10.", "The sum is 11."]
+    assert get_texts(result)[1:] == ["The sum is 10.", "The sum is 11."]
 
 
 async def test_texts_of_nested_calls_reach_the_client_once() -> None:
     server = build_house()
     server.on("tool:post", note_sum)
     async with open_client(server, "2026-07-28") as client:
-        assert texts(await client.call_tool("outer", {"n": 1}))[1:] == ["The sum is 2.", "The sum is 3."]
-        assert texts(await client.call_tool("pass_on", {"n": 4}))[1:] == ["The sum is 5."]
+        assert get_texts(await client.call_tool("outer", {"n": 1}))[1:] == ["The sum is 2.", "The sum is 3."]
+        assert get_texts(await client.call_tool("pass_on", {"n": 4}))[1:] == ["The sum is 5."]

@@ -12,8 +12,8 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA, STATELESS
-from tests.kits.hooks.hooked_sources import OF_ALL, TOOLS, write_settings
-from tests.kits.hooks.hooks_kit import ScriptedUser, code_of, texts
+from tests.kits.hooks.hooked_sources import TOOL_NAMES, TOOLS, write_settings
+from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 ERAS_AND_HOSTS = pytest.mark.parametrize(
@@ -30,20 +30,20 @@ def build_bridge(folder: Path, **more: Any) -> Any:
 @ERAS_AND_HOSTS
 async def test_calls_of_the_tools_of_every_source_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
-        for name in OF_ALL:
+        for name in TOOL_NAMES:
 
             async def say(word: str, name: str = name) -> Any:
                 return await client.call_tool(name, {"word": word})
 
             assert (await say("plain")).structured_content == {"word": "plain"}, name
-            assert code_of(await say("forbidden")) == "denied"
+            assert get_code(await say("forbidden")) == "denied"
             assert (await say("alias")).structured_content == {"word": "real"}
             assert (await say("secret")).structured_content == {"word": "***"}
             assert "secret" not in str(await say("secret"))
             result = await say("noted")
             assert result.structured_content == {"word": "noted"}
-            assert "Words matter." in texts(result)
-            assert code_of(await say("crash")) == "denied"
+            assert "Words matter." in get_texts(result)
+            assert get_code(await say("crash")) == "denied"
 
 
 @ERAS_AND_HOSTS
@@ -51,23 +51,23 @@ async def test_the_user_is_asked_about_the_tools_of_every_source(mode: str, host
     for choice, code in (("Allow once", None), ("Deny", "approval_declined")):
         user = ScriptedUser(choice)
         async with connect(build_bridge(tmp_path, host=host), mode=mode, elicitation_callback=user) as client:
-            for name in OF_ALL:
-                assert code_of(await client.call_tool(name, {"word": "asked"})) == code
+            for name in TOOL_NAMES:
+                assert get_code(await client.call_tool(name, {"word": "asked"})) == code
         steps = ["of_registry?"] if choice == "Allow once" else []
-        assert user.prompts == ["of_chain?", *steps, *(f"{name}?" for name in OF_ALL[1:])]
+        assert user.prompts == ["of_chain?", *steps, *(f"{name}?" for name in TOOL_NAMES[1:])]
 
 
 async def test_invalid_arguments_of_a_hook_do_not_reach_a_tool(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file", "of_worker", "of_module"):
-            assert code_of(await client.call_tool(name, {"word": "spoilt"})) == "invalid_arguments"
+            assert get_code(await client.call_tool(name, {"word": "spoilt"})) == "invalid_arguments"
 
 
 async def test_nested_calls_of_a_worker_pass_the_hooks(mode: str, host: str, tmp_path: Path) -> None:
     async with connect(build_bridge(tmp_path, host=host), mode=mode) as client:
         for name in ("of_file_calls", "of_worker_calls"):
-            assert texts(await client.call_tool(name, {"word": "alias"})) == ["{'word': 'real'}"]
-            assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
+            assert get_texts(await client.call_tool(name, {"word": "alias"})) == ["{'word': 'real'}"]
+            assert get_code(await client.call_tool(name, {"word": "forbidden"})) == "denied"
 
 
 async def test_resources_and_prompts_do_not_pass_the_hooks_of_tools(mode: str, host: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_hooks_apply_to_a_source_with_some_tools_in_workers(mode: str, hos
     apart = {"tools": ["of_module"], "workers": 1}
     async with connect(build_bridge(tmp_path, host=host, isolation=apart), mode=mode) as client:
         for name in ("of_file", "of_module"):
-            assert code_of(await client.call_tool(name, {"word": "forbidden"})) == "denied"
+            assert get_code(await client.call_tool(name, {"word": "forbidden"})) == "denied"
             assert (await client.call_tool(name, {"word": "secret"})).structured_content == {"word": "***"}
 
 
@@ -96,8 +96,8 @@ async def test_nothing_runs_while_a_hook_module_is_missing(mode: str, host: str,
     bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge, mode=mode) as client:
         answer = await client.call_tool("own", {})
-        assert code_of(answer) == "denied"
-        assert "the hooks of 'guard' are not in place" in str(texts(answer))
+        assert get_code(answer) == "denied"
+        assert "the hooks of 'guard' are not in place" in str(get_texts(answer))
         assert "not today" not in str(answer)
 
 
@@ -111,7 +111,7 @@ async def test_a_plan_without_hooks_that_mounts_nothing_denies_no_other_tool(tmp
     )
     bridge = build_from_settings(load(tmp_path / "settings.yaml", {}))
     async with connect(bridge) as client:
-        assert texts(await client.call_tool("own", {})) == ["ran"]
+        assert get_texts(await client.call_tool("own", {})) == ["ran"]
     assert "nowhere" in str(bridge.problems["amplifier"])
     assert "far" in str(bridge.problems["git"])
 
@@ -155,5 +155,5 @@ async def test_hooks_of_another_source_cannot_change_an_approved_call(
     bridge = build_from_settings(load(tmp_path / "bridge.json", {}))
     async with connect(bridge, mode=mode, elicitation_callback=user) as client:
         answer = await client.call_tool("own", {"word": "word"})
-    assert (code_of(answer), user.prompts) == (code, questions)
-    assert code is None or "after the user approved them" in texts(answer)[0]
+    assert (get_code(answer), user.prompts) == (code, questions)
+    assert code is None or "after the user approved them" in get_texts(answer)[0]

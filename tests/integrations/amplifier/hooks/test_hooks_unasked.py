@@ -14,7 +14,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.constants import EVERY_ERA
-from tests.kits.hooks.hooks_kit import HookedServer, ask, code_of, open_client, texts
+from tests.kits.hooks.hooks_kit import HookedServer, ask, get_code, get_texts, open_client
 
 MODULES = """
 from mcp_bridge.amplifier import HookResult, ToolResult
@@ -41,7 +41,7 @@ async def test_a_client_that_cannot_ask_gets_advice(mode: str) -> None:
     async with open_client(house, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     advice = "Use a client that supports elicitation, and retry the call."
-    assert (code_of(result), texts(result)) == (
+    assert (get_code(result), get_texts(result)) == (
         "approval_declined",
         [f"Tool 'add' was not approved. {UNABLE} {advice}"],
     )
@@ -68,7 +68,7 @@ async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path
         f"        - {{module: asks_{local}, source: asks_{local}.py}}\n"
     )
     async with connect(build_from_settings(load(tmp_path / "s.yaml", {}))) as client:
-        [text] = texts(await client.call_tool("add", {}))
+        [text] = get_texts(await client.call_tool("add", {}))
     assert text.startswith(f"Tool 'add' was not approved: it is late. {UNABLE} {advice}")
 
 
@@ -82,7 +82,7 @@ async def test_the_error_after_a_timeout_names_the_time(mode: str) -> None:
         return types.ElicitResult(action="cancel")
 
     async with open_client(house, mode, user) as client:
-        [text] = texts(await client.call_tool("add", {"n": 2}))
+        [text] = get_texts(await client.call_tool("add", {"n": 2}))
     assert text == "Tool 'add' was not approved. No user answered within 0.05 seconds. Retry the call to ask again."
 
 
@@ -94,5 +94,5 @@ async def test_the_clients_own_error_is_the_reason() -> None:
         raise MCPError(-32603, "the dialog is broken")
 
     async with open_client(house, "legacy", broken) as client:
-        [text] = texts(await client.call_tool("add", {"n": 2}))
+        [text] = get_texts(await client.call_tool("add", {"n": 2}))
     assert "No user could be asked: The client could not answer: the dialog is broken. Use a client that" in text

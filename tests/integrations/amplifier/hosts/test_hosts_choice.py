@@ -21,7 +21,7 @@ from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._settings import load
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError
 from mcp_bridge.testing import connect
-from tests.kits.hosts.hosts_kit import HOOK, TOOL, package
+from tests.kits.hosts.hosts_kit import HOOK, TOOL, write_package
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -58,7 +58,7 @@ def test_a_module_needs_amplifier_core_if_it_cannot_run_without_it(text: str, ne
 
 
 def test_every_file_of_a_package_counts_and_nothing_is_imported(tmp_path: Path) -> None:
-    root = package(tmp_path, "tool-deep", "raise SystemExit('imported')\n")
+    root = write_package(tmp_path, "tool-deep", "raise SystemExit('imported')\n")
     assert not needs_core(root, "tool-deep")
     (root / "amplifier_module_tool_deep" / "more.py").write_text("from amplifier_core import ToolResult\n")
     (root / "amplifier_module_tool_deep" / "odd.py").write_bytes(b"\xff amplifier_core")
@@ -113,7 +113,7 @@ async def find_host(folder: Path, wanted: Any = "auto", **plan: Any) -> str:
 @pytest.fixture
 def write_plan_modules(tmp_path: Path) -> dict[str, Any]:
     """A plan with a module for amplifier_core, another one, and a missing one."""
-    package(tmp_path, "tool-greet", TOOL)
+    write_package(tmp_path, "tool-greet", TOOL)
     (tmp_path / "native.py").write_text(NATIVE)
     return {"tools": ["native", {"module": "tool-greet", "source": "amplifier-module-tool-greet"}, "nowhere"]}
 
@@ -151,7 +151,7 @@ async def test_the_log_names_the_missing_extra(
 
 @pytest.mark.parametrize(("host", "code"), [("auto", 1), ("core", 1)])
 def test_the_command_names_the_missing_extra(host: str, code: int, tmp_path: Path) -> None:
-    package(tmp_path, "tool-greet", TOOL)
+    write_package(tmp_path, "tool-greet", TOOL)
     (tmp_path / "native.py").write_text(NATIVE)
     (tmp_path / "s.yaml").write_text(
         f"sources:\n  - type: amplifier\n    host: {host}\n"
@@ -171,8 +171,8 @@ async def test_settings_serve_modules_that_import_amplifier_core(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    package(tmp_path, "tool-greet", TOOL)
-    package(tmp_path, "hooks-manners", HOOK)
+    write_package(tmp_path, "tool-greet", TOOL)
+    write_package(tmp_path, "hooks-manners", HOOK)
     (tmp_path / "plan.yaml").write_text(
         "tools: [{module: tool-greet, source: amplifier-module-tool-greet}]\n"
         "hooks: [{module: hooks-manners, source: amplifier-module-hooks-manners}]\n"
@@ -182,8 +182,8 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
             assert "not them" in (await client.call_tool("greet", {"who": "enemy"})).content[0].text
-            failure = await client.call_tool("greet", {"who": "nobody"})
-            assert [block.text for block in failure.content] == ["nobody is here", '{"code":3}']
+            failure = await client.call_tool("greet", {"who": "unknown-user"})
+            assert [block.text for block in failure.content] == ["unknown user", '{"code":3}']
             assert failure.is_error
     assert not caplog.records
 

@@ -12,7 +12,7 @@ import amplifier_core
 import pytest
 from amplifier_core.validation import ContextValidator, HookValidator, ToolValidator
 
-from tests.kits.hosts.hosts_kit import CONTEXT, HOOK, TOOL, Hosted, package
+from tests.kits.hosts.hosts_kit import CONTEXT, HOOK, TOOL, HostedSession, write_package
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 MODULES = {
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 def modules(tmp_path: Path) -> Path:
     """A folder with a tool, a hook and a context, in the form of the contracts."""
     for module_id, text in (("tool-greet", TOOL), ("hooks-manners", HOOK), ("context-mine", CONTEXT)):
-        package(tmp_path, module_id, text)
+        write_package(tmp_path, module_id, text)
     return tmp_path
 
 
@@ -40,7 +40,7 @@ async def test_modules_are_mounted_on_amplifier_cores_own_coordinator_by_its_own
     modules: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with Hosted(modules, "core", MODULES) as session:
+    async with HostedSession(modules, "core", MODULES) as session:
         assert session.problems == []
         assert isinstance(session.coordinator, amplifier_core.ModuleCoordinator)
         assert isinstance(session.coordinator.loader, amplifier_core.ModuleLoader)
@@ -68,18 +68,20 @@ async def test_modules_that_fail_the_validation_are_mounted_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = TOOL.replace('return "greet"', "return self.coordinator.session_state.setdefault('name', '')")
-    package(tmp_path, "tool-odd", f"{text}\n    coordinator.session_state['name'] = 'late'\n")
+    write_package(tmp_path, "tool-odd", f"{text}\n    coordinator.session_state['name'] = 'late'\n")
     plan = {"tools": [{"module": "tool-odd", "source": "amplifier-module-tool-odd"}]}
-    package(tmp_path, "tool-nothing", "async def mount(coordinator, config=None): coordinator.hooks.on('x', print)")
+    write_package(
+        tmp_path, "tool-nothing", "async def mount(coordinator, config=None): coordinator.hooks.on('x', print)"
+    )
     plan["tools"].append({"module": "tool-nothing", "source": "amplifier-module-tool-nothing"})
-    async with Hosted(tmp_path, "core", plan) as session:
+    async with HostedSession(tmp_path, "core", plan) as session:
         assert session.hooks.has_handlers("x")
     assert "mounting module 'tool-nothing', which fails the validation of amplifier-core: " in caplog.text
 
 
 async def test_single_files_and_synchronous_mounts_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "single.py").write_text(TOOL.replace("async def mount", "def mount").replace("await ", ""))
-    async with Hosted(tmp_path, "core", {"tools": [{"module": "one", "source": "single.py"}]}) as session:
+    async with HostedSession(tmp_path, "core", {"tools": [{"module": "one", "source": "single.py"}]}) as session:
         assert (session.problems, list(session.get_tools())) == ([], ["greet"])
 
 
@@ -88,13 +90,13 @@ async def test_amplifier_cores_loader_loads_modules_of_other_languages(tmp_path:
     root.mkdir()
     (root / "amplifier.toml").write_text('[module]\nname = "rusty"\ntransport = "grpc"\n')
     plan = {"tools": [{"module": "tool-rusty", "source": root.name}]}
-    async with Hosted(tmp_path, "core", plan) as session:
+    async with HostedSession(tmp_path, "core", plan) as session:
         assert session.problems[0].startswith("tool-rusty: module 'tool-rusty' cannot be mounted: mount failed: ")
         assert "has no package" not in session.problems[0]
 
 
 async def test_a_module_may_load_another_through_the_loader(modules: Path) -> None:
-    package(
+    write_package(
         modules,
         "tool-opens",
         """
@@ -107,7 +109,7 @@ async def test_a_module_may_load_another_through_the_loader(modules: Path) -> No
             coordinator.config["ended"].append("ready")
         """,
     )
-    session_host = Hosted(
+    session_host = HostedSession(
         modules, "core", {"tools": [{"module": "tool-opens", "source": "amplifier-module-tool-opens"}]}
     )
     async with session_host as session:
@@ -121,7 +123,7 @@ async def test_an_installed_entry_point_is_found_by_both_loaders(
     point = EntryPoint("greets", "amplifier_module_tool_greet:mount", "amplifier.modules")
     for where in ("mcp_bridge._integrations.amplifier.loader.entry_points", "importlib.metadata.entry_points"):
         monkeypatch.setattr(where, lambda group: [point])
-    async with Hosted(modules, "core", {"tools": ["greets"]}) as session:
+    async with HostedSession(modules, "core", {"tools": ["greets"]}) as session:
         assert (session.problems, list(session.get_tools())) == ([], ["greet"])
         cleanup = await session.coordinator.loader.load("greets", {}, coordinator=session.coordinator)
         await session.coordinator.unmount("tools", "greet")
@@ -132,7 +134,7 @@ async def test_an_installed_entry_point_is_found_by_both_loaders(
 
 
 async def test_no_object_of_a_session_remains_after_its_end(modules: Path) -> None:
-    session_host = Hosted(modules, "core", MODULES)
+    session_host = HostedSession(modules, "core", MODULES)
     async with session_host as session:
         session.coordinator.register_capability("me", session.coordinator)
         session.coordinator.register_contributor("all", "me", lambda held=session.coordinator: held)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mcp_bridge
-from tests.kits.hosts.hosts_kit import TOOL, package
+from tests.kits.hosts.hosts_kit import TOOL, write_package
 from tests.kits.paths import ROOT
 
 LAST_MOMENT = """
@@ -60,7 +60,7 @@ An interpreter that is finalized right after an emit may crash: one run in two o
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     """A plan with such a module."""
-    package(tmp_path, "tool-greet", TOOL + LAST_MOMENT)
+    write_package(tmp_path, "tool-greet", TOOL + LAST_MOMENT)
     file = tmp_path / "plan.yaml"
     file.write_text("tools: [{module: tool-greet, source: amplifier-module-tool-greet}]\n")
     return file

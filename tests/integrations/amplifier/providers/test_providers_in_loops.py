@@ -13,7 +13,7 @@ from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
 from tests.kits.amplifier.messages_provider import MODULE
 from tests.kits.amplifier.model_server import THINKING, TOOL, ModelServer, Reply, build_stream, build_text, serve_model
 from tests.kits.amplifier.public_shapes import write_shape
-from tests.kits.hooks.hooks_kit import code_of, texts
+from tests.kits.hooks.hooks_kit import get_code, get_texts
 
 LOOPS = pytest.mark.parametrize("loop", ["basic", "streaming", "loop-basic", "loop-streaming"])
 KWARGS = {"extended_thinking": True, "stream": False}
@@ -63,7 +63,7 @@ async def run_agent(
 async def test_the_model_gets_its_thinking_and_the_result_back(loop: str, host: str, tmp_path: Path) -> None:
     with serve_model(TOOL_CALL, build_stream(build_text("It ", "is empty."))) as server:
         result = await run_agent(tmp_path, host, loop, server)
-    assert texts(result)[0] == "It is empty."
+    assert get_texts(result)[0] == "It is empty."
     assert result.structured_content["usage"] == {"input_tokens": 30, "output_tokens": 14, "total_tokens": 44}
     assert [tool["name"] for tool in server.requests[0]["tools"]] == ["read"]
     expected = None if loop.startswith("loop-") else {"type": "adaptive"}
@@ -84,8 +84,8 @@ async def test_an_error_of_the_api_is_a_failed_call(loop: str, host: str, tmp_pa
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with serve_model(Reply(error, 529)) as server:
         result = await run_agent(tmp_path, host, loop, server)
-    assert code_of(result) == ("agent_stopped" if loop.startswith("loop-") else "agent_failed")
-    assert "Overloaded" in texts(result)[0]
+    assert get_code(result) == ("agent_stopped" if loop.startswith("loop-") else "agent_failed")
+    assert "Overloaded" in get_texts(result)[0]
 
 
 @LOOPS
@@ -103,8 +103,8 @@ async def test_a_response_that_is_not_complete_is_a_failed_call(
 ) -> None:
     with serve_model(*replies) as server:
         result = await run_agent(tmp_path, "native", loop, server)
-    assert code_of(result) in ("agent_stopped", "agent_failed")
-    assert reason in texts(result)[0]
+    assert get_code(result) in ("agent_stopped", "agent_failed")
+    assert reason in get_texts(result)[0]
 
 
 DRAW = """
@@ -124,7 +124,7 @@ async def mount(coordinator, config):
 async def test_the_model_gets_the_images_of_results_and_their_errors(loop: str, tmp_path: Path) -> None:
     with serve_model(TOOL_CALL, build_stream(build_text("I see it."))) as server:
         result = await run_agent(tmp_path, "native", loop, server, tools=DRAW)
-    assert texts(result)[0] == "I see it."
+    assert get_texts(result)[0] == "I see it."
     [block] = server.requests[1]["messages"][-1]["content"]
     assert block["is_error"] is True
     assert "it is broken" in block["content"][0]["text"]
@@ -137,8 +137,8 @@ async def test_max_cost_stops_a_run_by_the_prices_of_the_model(tmp_path: Path) -
         budget = {"settings": settings, "max_cost": 0.0001}
         result = await run_agent(tmp_path, "native", "loop-basic", server, **budget)
     assert len(server.requests) == 1
-    assert code_of(result) == "agent_stopped"
-    assert "0.0001 US dollars (max_cost)" in texts(result)[0]
+    assert get_code(result) == "agent_stopped"
+    assert "0.0001 US dollars (max_cost)" in get_texts(result)[0]
 
 
 async def test_an_agent_with_max_cost_and_no_price_is_not_published(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A server with everything the official conformance suite calls, in both eras: `python everything --port 0`.
+"""The fixture server of the official conformance suite, in both eras: `python everything --port 0`.
 
 Like a user's server, it imports only the public modules of mcp_bridge and the standard library.
 """

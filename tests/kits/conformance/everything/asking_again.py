@@ -1,6 +1,6 @@
-"""The same tools and prompt for several instances: each returns its questions and is called again with the answers.
+"""The asking tools and the asking prompt for several instances: each returns its questions (`NeedsInput`).
 
-Between the two calls there is only the sealed state, which travels through the client.
+It is called again with the answers, maybe in another instance. The client carries its sealed state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The asking tools and the asking prompt as straight-line code: each waits where it asks."""
+"""The asking tools and the asking prompt for one instance: each awaits the answer (`ctx.ask`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tools that change the offer: they add and remove one tool and one prompt.
+"""Tools that add and remove one tool and one prompt, for the scenarios about changed lists.
 
-Instances behind one address publish the same offer, so a change goes to all of them. They find each other's ports in a
-folder.
+Instances behind one address must have the same lists, so a change is sent to all of them. Each instance listens on a
+port, and creates a file in a common folder with the number of the port as its name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ VISITING_PROMPT = PromptEntry("test_visiting_prompt", lambda _: "still here", "H
 
 
 def change_tools() -> None:
-    """Let the visiting tool come, or go if it is there."""
+    """Add the visiting tool, or remove it if it is published."""
     if not registry.unregister(VISITING_TOOL.name):
         registry.register(VISITING_TOOL)
 
 
 def change_prompts() -> None:
-    """Let the visiting prompt come, or go if it is there."""
+    """Add the visiting prompt, or remove it if it is published."""
     if not registry.prompts.remove(VISITING_PROMPT.name):
         registry.prompts.add(VISITING_PROMPT)
 
@@ -70,7 +70,7 @@ def receive_changes(ear: socket.socket) -> None:
 
 
 def send_change(instances: Path, change: bytes) -> None:
-    """Have every instance make a change, this one among them; it is made everywhere once this returns."""
+    """Make a change in every instance, including this one, and return when all have made it."""
     for port in instances.iterdir():
         with socket.create_connection(("127.0.0.1", int(port.name))) as line:
             line.sendall(change)

@@ -70,7 +70,7 @@ async def multi_input(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_tool_with_task(ctx: CallContext) -> NeedsInput | str:
-    """Ask who is there, then take longer than a call may without becoming a task."""
+    """Ask for a name, then run for longer than `after`, so that the call becomes a task."""
     answer: Answer | None = ctx.answers.get("user_name")
     if answer is None:
         return NeedsInput({"user_name": Form("Your name?", NAME)})

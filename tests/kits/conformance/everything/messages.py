@@ -9,7 +9,7 @@ from shelf import registry
 from mcp_bridge import CallContext, tool
 
 PAUSE = 0.05
-"""Seconds between two messages: what the suite asks for, so that they arrive one by one."""
+"""Seconds between two messages. The suite requires this pause, so that they arrive separately."""
 
 
 @tool(registry=registry)
@@ -43,7 +43,7 @@ async def test_tool_with_progress(ctx: CallContext) -> str:
 
 @tool(registry=registry)
 async def test_reconnection(ctx: CallContext) -> str:
-    """Close the client's stream in the middle of the call, and answer once it has come back for the rest."""
+    """Close the client's stream during the call, and return the result after the client has reconnected."""
     # Wait until the client has received an event, because it reconnects with the event's id.
     await asyncio.sleep(PAUSE)
     await ctx.close_stream()

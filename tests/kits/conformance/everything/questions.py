@@ -10,7 +10,7 @@ from mcp_bridge.questions import Roots, Sampling
 
 
 def fields(**properties: Any) -> dict[str, Any]:
-    """A form's schema: all of its fields must be filled in."""
+    """Return the schema of a form with these fields, all of them required."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -55,7 +55,7 @@ CHOICES = {
     },
     "required": [],
 }
-"""Every way there is to let somebody choose."""
+"""All forms of choices in a form."""
 
 NAME = Form("What is your name?", fields(name=TEXT))
 CAPITAL = Sampling("What is the capital of France?", 100)
@@ -77,5 +77,5 @@ def supported(capabilities: Any) -> dict[str, Form | Sampling | Roots]:
 
 
 def describe(answer: Answer) -> str:
-    """An answer in words."""
+    """Return an answer as text."""
     return f"action={answer.action}, content={json.dumps(dict(answer.content))}"

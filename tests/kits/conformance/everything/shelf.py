@@ -1,4 +1,4 @@
-"""The only registry of this process. The other files publish here."""
+"""The only registry of this process. The other modules register their tools, resources and prompts in it."""
 
 from __future__ import annotations
 
