@@ -235,7 +235,7 @@ def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) ->
     assert (command.code, command.err) == (0, "")
 
 
-def test_other_sources_are_served_beside_a_broken_one(folder: Path) -> None:
+def test_other_sources_are_served_next_to_a_broken_one(folder: Path) -> None:
     (folder / "broken.py").write_text("\nimport nothing_of_this_name\n")
     file = settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
     (listing, called), result = serve_requests(file, LIST, make_call("plain"))

@@ -9,7 +9,7 @@ from tests.kits.conformance.referee import Toolchain
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
-    """Node and the suite; without them the tests are skipped aloud, and fail in CI."""
+    """Return Node and the suite. Without them the tests are skipped with a visible reason; in CI they fail."""
     # The import of referee makes its folder known.
     from tests.kits.node.needed import require_toolchain
 

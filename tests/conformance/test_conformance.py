@@ -55,13 +55,13 @@ def verdict(request: pytest.FixtureRequest, node: Toolchain, tmp_path_factory: p
 
 @pytest.fixture(scope="module")
 def front(node: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundRobinProxy]:
-    """Two processes behind one address."""
+    """Run two server processes behind one address."""
     with run_behind_front(tmp_path_factory.mktemp("two")) as running:
         yield running
 
 
 @pytest.mark.parametrize("revision", sorted(REQUIRED))
-def test_the_suite_requires_as_many_scenarios_as_ever(node: Toolchain, revision: str) -> None:
+def test_the_suite_has_the_expected_number_of_required_scenarios(node: Toolchain, revision: str) -> None:
     assert len(set(read_requirements(node, revision).required)) == REQUIRED[revision]
 
 
@@ -71,17 +71,17 @@ def test_every_required_scenario_passes(verdict: Verdict) -> None:
     assert len(verdict.passed) == REQUIRED[verdict.requirements.revision]
 
 
-def test_so_does_every_other_scenario_that_is_no_extension(verdict: Verdict) -> None:
+def test_every_other_scenario_except_extensions_passes(verdict: Verdict) -> None:
     assert verdict.problems_of_unscored == {name: [] for name in BEYOND[verdict.requirements.revision]}, verdict.output
 
 
-def test_so_does_every_scenario_of_the_tasks_extension(verdict: Verdict) -> None:
+def test_every_scenario_of_the_tasks_extension_passes(verdict: Verdict) -> None:
     expected = TASK_SCENARIOS if verdict.requirements.revision == "2026-07-28" else set()
     assert verdict.tasks == {name: [] for name in expected}, verdict.output
 
 
 @pytest.mark.parametrize("scenario", ["enumeration", "manifest", "directory"])
-def test_so_does_every_scenario_of_the_skills_extension(node: Toolchain, scenario: str, tmp_path: Path) -> None:
+def test_every_scenario_of_the_skills_extension_passes(node: Toolchain, scenario: str, tmp_path: Path) -> None:
     with serve_settings(HERE.parents[2] / "config" / "skills.yaml", tmp_path) as url:
         assert run_scenario(node, url, f"sep-2640-skills-{scenario}", tmp_path) == []
 

@@ -14,42 +14,42 @@ REQUIREMENTS = Requirements(revision="2026-07-28", required=("one", "two"), unsc
 PASSED = {"id": "a-check", "status": "SUCCESS", "description": "It works."}
 
 
-def verdict(**scenarios: list[dict[str, str]]) -> Verdict:
+def make_verdict(**scenarios: list[dict[str, str]]) -> Verdict:
     return Verdict(requirements=REQUIREMENTS, scenarios=scenarios, output="")
 
 
 def test_scenarios_whose_checks_all_succeed_have_passed() -> None:
-    fine = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": "INFO"}], more=[PASSED])
+    fine = make_verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": "INFO"}], more=[PASSED])
     assert (fine.passed, fine.problems, fine.problems_of_unscored) == (("one", "two"), [], {"more": []})
     assert fine.line.startswith("2 of 2 required scenarios passed; 2 checks passed, 0 failed")
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED"])
-def test_one_check_that_does_not_succeed_spoils_a_scenario(status: str) -> None:
-    spoilt = verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": status, "errorMessage": "It does not."}])
+def test_a_scenario_with_one_unsuccessful_check_has_not_passed(status: str) -> None:
+    spoilt = make_verdict(one=[PASSED], two=[PASSED, {**PASSED, "status": status, "errorMessage": "It does not."}])
     assert spoilt.passed == ("one",)
     assert spoilt.problems == [f"two: {status} a-check: It does not."]
 
 
-def test_a_call_that_ended_in_an_error_is_no_answer_though_the_suite_takes_it_for_one() -> None:
+def test_a_call_with_an_error_has_not_passed_although_the_suite_accepts_it() -> None:
     failed = {**PASSED, "details": {"result": {"content": [], "isError": True, "resultType": "complete"}}}
-    assert verdict(one=[PASSED], two=[failed]).passed == ("one",)
-    assert verdict(one=[PASSED], two=[{**failed, "id": "tools-call-error"}]).passed == ("one", "two")
+    assert make_verdict(one=[PASSED], two=[failed]).passed == ("one",)
+    assert make_verdict(one=[PASSED], two=[{**failed, "id": "tools-call-error"}]).passed == ("one", "two")
 
 
 def test_a_scenario_that_did_not_run_has_not_passed() -> None:
-    assert verdict(one=[PASSED]).problems == ["two: did not run"]
-    assert verdict(one=[PASSED], two=[]).passed == ("one",)
+    assert make_verdict(one=[PASSED]).problems == ["two: did not run"]
+    assert make_verdict(one=[PASSED], two=[]).passed == ("one",)
 
 
 def test_a_scenario_that_checked_nothing_has_not_passed() -> None:
-    nothing = verdict(one=[PASSED], two=[{**PASSED, "status": "INFO"}])
+    nothing = make_verdict(one=[PASSED], two=[{**PASSED, "status": "INFO"}])
     assert nothing.passed == ("one",)
     assert nothing.problems == ["two: nothing was checked"]
 
 
 def test_required_and_optional_scenarios_are_distinguished() -> None:
-    assert verdict(one=[PASSED], two=[PASSED]).problems_of_unscored == {"more": ["more: did not run"]}
+    assert make_verdict(one=[PASSED], two=[PASSED]).problems_of_unscored == {"more": ["more: did not run"]}
 
 
 def test_the_server_with_everything_needs_only_the_public_face() -> None:

@@ -37,7 +37,7 @@ def user(tmp_path: Path) -> DoctorHome:
     return make_home(tmp_path)
 
 
-def test_a_program_that_is_gone_is_named_with_the_command_that_mends_it(user: DoctorHome) -> None:
+def test_a_missing_program_is_reported_with_the_command_that_fixes_it(user: DoctorHome) -> None:
     user.write_entry(user.home / "gone" / "mcp-bridge", "serve", user.tools)
     result = user.doctor("gemini-cli")
     assert result.code == 1
@@ -283,7 +283,7 @@ def test_a_command_that_no_system_can_start_is_a_finding(user: DoctorHome) -> No
 
 
 @pytest.mark.parametrize("entry", ["{}", '{"command": "", "args": {}}'])
-def test_an_entry_that_is_none_is_a_finding(user: DoctorHome, entry: str) -> None:
+def test_an_invalid_entry_is_reported(user: DoctorHome, entry: str) -> None:
     user.gemini.parent.mkdir()
     user.gemini.write_text(f'{{"mcpServers": {{"shelf": {entry}}}}}')
     result = user.doctor("gemini-cli", "--name", "shelf")

@@ -51,7 +51,7 @@ def test_an_unknown_key_is_reported_where_variables_are_not_set_too(user: Client
     assert not user.path("cursor").exists()
 
 
-def test_a_failing_source_beside_a_working_one_is_a_warning(user: ClientHome) -> None:
+def test_a_failing_source_next_to_a_working_one_is_a_warning(user: ClientHome) -> None:
     (user.project / "broken.py").write_text("import nothing_of_this_name\n")
     user.settings.write_text("sources:\n  - {type: python, path: tools.py}\n  - {type: python, path: broken.py}\n")
     result = user.run("install", "cursor", user.settings, CHECK, check=None)

@@ -18,7 +18,7 @@ from mcp_bridge._settings.documents.syntax import UnsafeEdit
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
 
 
-def test_a_file_is_replaced_with_a_backup_beside_it(tmp_path: Path) -> None:
+def test_a_replaced_file_gets_a_backup_in_its_folder(tmp_path: Path) -> None:
     path = _file(tmp_path, b'{"a": 1}\r\n')
     old = load_file(path)
     assert (old.content, old.existed) == ('{"a": 1}\r\n', True)

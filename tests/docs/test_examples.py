@@ -81,7 +81,7 @@ async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path)
             assert result.content[0].text == "4.0"
 
 
-def test_the_demo_shows_a_result_progress_and_a_refusal() -> None:
+def test_the_demo_shows_a_result_progress_and_an_error() -> None:
     command = [sys.executable, "config/demo_client.py", "--once"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert process.returncode == 0, process.stderr

@@ -61,7 +61,7 @@ async def dispatch(registry: ToolRegistry, name: str, arguments: Any, client: st
 
 
 def list_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines of calls, without durations and random references."""
+    """Return the log lines of calls, without durations and random references."""
     lines = [record.getMessage() for record in caplog.records if record.levelno < logging.ERROR]
     return [re.sub(r"[0-9.]+ ms", "… ms", re.sub(r"reference [0-9a-f]{12}", "reference …", line)) for line in lines]
 

@@ -10,21 +10,21 @@ from mcp_bridge.errors import DuplicateTool
 from tests.kits.wire.speaking import make_entry
 
 
-def entry(name: str, owner: str = "") -> ToolEntry:
+def make_named_entry(name: str, owner: str = "") -> ToolEntry:
     result = make_entry(lambda data: 1, name)
     result.owner = owner
     return result
 
 
-def names(table: EntryTable[ToolEntry]) -> list[str]:
-    return [entry.name for entry in table]
+def list_names(table: EntryTable[ToolEntry]) -> list[str]:
+    return [make_named_entry.name for make_named_entry in table]
 
 
 def test_entries_are_sorted_by_name_and_found_by_exact_name() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     for name in ("b", "a", "B"):
-        table.add(entry(name))
-    assert names(table) == ["B", "a", "b"]
+        table.add(make_named_entry(name))
+    assert list_names(table) == ["B", "a", "b"]
     assert len(table) == 3
     assert "a" in table
     assert "A" not in table
@@ -34,13 +34,13 @@ def test_entries_are_sorted_by_name_and_found_by_exact_name() -> None:
 
 def test_a_publication_replaces_only_the_entries_of_its_owner() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
-    table.add(entry("mine"))
-    table.replace("one", [entry("a", "one"), entry("b", "one")])
-    table.replace("two", [entry("c", "two")])
-    table.replace("one", [entry("b", "one"), entry("d", "one")])
-    assert names(table) == ["b", "c", "d", "mine"]
+    table.add(make_named_entry("mine"))
+    table.replace("one", [make_named_entry("a", "one"), make_named_entry("b", "one")])
+    table.replace("two", [make_named_entry("c", "two")])
+    table.replace("one", [make_named_entry("b", "one"), make_named_entry("d", "one")])
+    assert list_names(table) == ["b", "c", "d", "mine"]
     table.replace("one", [])
-    assert names(table) == ["c", "mine"]
+    assert list_names(table) == ["c", "mine"]
 
 
 @pytest.mark.parametrize(
@@ -52,31 +52,31 @@ def test_a_publication_replaces_only_the_entries_of_its_owner() -> None:
 )
 def test_a_name_of_another_owner_is_an_error_that_names_both_and_changes_nothing(owner: str, message: str) -> None:
     table: EntryTable[ToolEntry] = EntryTable()
-    table.replace("one", [entry("a", "one")])
-    table.replace(owner, [entry("old", owner)])
+    table.replace("one", [make_named_entry("a", "one")])
+    table.replace(owner, [make_named_entry("old", owner)])
     before = table.version
     with pytest.raises(DuplicateTool) as caught:
-        table.replace(owner, [entry("new", owner), entry("a", owner)])
+        table.replace(owner, [make_named_entry("new", owner), make_named_entry("a", owner)])
     assert str(caught.value).startswith(message)
-    assert names(table) == ["a", "old"]
+    assert list_names(table) == ["a", "old"]
     assert table.version == before
 
 
 def test_two_entries_of_the_same_name_in_one_publication_are_an_error() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
     with pytest.raises(DuplicateTool, match="Two tools in source 'mySource' are named 'a'"):
-        table.replace("mySource", [entry("a", "mySource"), entry("a", "mySource")])
+        table.replace("mySource", [make_named_entry("a", "mySource"), make_named_entry("a", "mySource")])
     assert len(table) == 0
 
 
 def test_a_duplicate_name_cannot_be_added_until_the_first_entry_is_removed() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
-    table.add(entry("a"))
+    table.add(make_named_entry("a"))
     with pytest.raises(ValueError, match="already registered"):
-        table.add(entry("a"))
+        table.add(make_named_entry("a"))
     assert table.remove("a") is True
     assert table.remove("a") is False
-    table.add(entry("a"))
+    table.add(make_named_entry("a"))
 
 
 def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
@@ -85,8 +85,8 @@ def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
     stop = table.watch(lambda: notifications.append(table.version))
     also: list[int] = []
     table.watch(lambda: also.append(len(table)))
-    item = entry("a", "one")
-    table.add(entry("x"))
+    item = make_named_entry("a", "one")
+    table.add(make_named_entry("x"))
     table.replace("one", [item])
     table.replace("one", [item])
     table.remove("none")
@@ -100,9 +100,9 @@ def test_listeners_are_called_for_every_change_and_for_nothing_else() -> None:
 
 def test_a_list_does_not_change_after_it_was_read() -> None:
     table: EntryTable[ToolEntry] = EntryTable()
-    table.add(entry("a"))
+    table.add(make_named_entry("a"))
     observations = table.list_all()
     assert table.list_all() is observations
-    table.add(entry("b"))
+    table.add(make_named_entry("b"))
     assert [item.name for item in observations] == ["a"]
-    assert names(table) == ["a", "b"]
+    assert list_names(table) == ["a", "b"]

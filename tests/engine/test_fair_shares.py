@@ -69,7 +69,7 @@ async def dispatch(registry: ToolRegistry, name: str, client: str | None = None)
 
 
 @asynccontextmanager
-async def calling(registry: ToolRegistry, *calls: tuple[str, str | None]) -> AsyncIterator[None]:
+async def keep_calls_in_flight(registry: ToolRegistry, *calls: tuple[str, str | None]) -> AsyncIterator[None]:
     """Make calls of tools by clients, in this order, and cancel them after the block."""
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
@@ -80,7 +80,7 @@ async def calling(registry: ToolRegistry, *calls: tuple[str, str | None]) -> Asy
             tasks.cancel_scope.cancel()
 
 
-async def until_running(hanging: Hanging, key: str | None, count: int) -> None:
+async def wait_until_running(hanging: Hanging, key: str | None, count: int) -> None:
     """Wait until this many calls run in threads."""
     with anyio.fail_after(TIMEOUT):
         while hanging.running[key] < count:
@@ -89,7 +89,7 @@ async def until_running(hanging: Hanging, key: str | None, count: int) -> None:
 
 async def test_a_tool_has_at_most_three_quarters_of_the_slots(hanging: Hanging) -> None:
     registry = make_registry(Pipeline(concurrency=8), hanging.make_tool("hangs", is_async=True))
-    async with calling(registry, *[("hangs", None)] * 20):
+    async with keep_calls_in_flight(registry, *[("hangs", None)] * 20):
         assert hanging.running["hangs"] == 6
         assert (await dispatch(registry, "quick")).output == "quick"
 
@@ -97,7 +97,7 @@ async def test_a_tool_has_at_most_three_quarters_of_the_slots(hanging: Hanging) 
 async def test_a_client_has_at_most_three_quarters_of_the_slots_with_all_its_tools(hanging: Hanging) -> None:
     tools = [hanging.make_tool(name, is_async=True) for name in ("one", "two")]
     registry = make_registry(Pipeline(concurrency=8), *tools)
-    async with calling(registry, *[("one", "ann"), ("two", "ann")] * 10):
+    async with keep_calls_in_flight(registry, *[("one", "ann"), ("two", "ann")] * 10):
         assert hanging.running["ann"] == 6
         assert (await dispatch(registry, "quick", "bob")).output == "quick"
 
@@ -105,14 +105,14 @@ async def test_a_client_has_at_most_three_quarters_of_the_slots_with_all_its_too
 async def test_a_limit_of_a_tool_does_not_raise_its_share(hanging: Hanging) -> None:
     limits = {"hangs": ToolLimits(concurrency=100)}
     registry = make_registry(Pipeline(concurrency=8, tools=limits), hanging.make_tool("hangs", is_async=True))
-    async with calling(registry, *[("hangs", None)] * 20):
+    async with keep_calls_in_flight(registry, *[("hangs", None)] * 20):
         assert hanging.running["hangs"] == 6
 
 
 async def test_a_tool_has_at_most_three_quarters_of_the_threads(hanging: Hanging) -> None:
     registry = make_registry(Pipeline(threads=4), hanging.make_tool("blocks", is_async=False))
-    async with calling(registry, *[("blocks", None)] * 10):
-        await until_running(hanging, "blocks", 3)
+    async with keep_calls_in_flight(registry, *[("blocks", None)] * 10):
+        await wait_until_running(hanging, "blocks", 3)
         assert (await dispatch(registry, "quick")).output == "quick"
         assert hanging.running["blocks"] == 3
         hanging.freed.set()
@@ -121,8 +121,8 @@ async def test_a_tool_has_at_most_three_quarters_of_the_threads(hanging: Hanging
 async def test_a_client_has_at_most_three_quarters_of_the_threads(hanging: Hanging) -> None:
     tools = [hanging.make_tool(name, is_async=False) for name in ("one", "two")]
     registry = make_registry(Pipeline(threads=4), *tools)
-    async with calling(registry, *[("one", "ann"), ("two", "ann")] * 5):
-        await until_running(hanging, "ann", 3)
+    async with keep_calls_in_flight(registry, *[("one", "ann"), ("two", "ann")] * 5):
+        await wait_until_running(hanging, "ann", 3)
         assert (await dispatch(registry, "quick", "bob")).output == "quick"
         assert hanging.running["ann"] == 3
         hanging.freed.set()
@@ -135,8 +135,8 @@ async def test_threads_count_against_the_client_of_the_outer_call(hanging: Hangi
     registry = make_registry(
         Pipeline(threads=4), ToolEntry("outer", "Calls.", outer), hanging.make_tool("blocks", is_async=False)
     )
-    async with calling(registry, *[("outer", "ann")] * 10):
-        await until_running(hanging, "ann", 3)
+    async with keep_calls_in_flight(registry, *[("outer", "ann")] * 10):
+        await wait_until_running(hanging, "ann", 3)
         assert (await dispatch(registry, "quick", "bob")).output == "quick"
         hanging.freed.set()
 
@@ -164,7 +164,7 @@ async def test_the_wait_for_a_slot_does_not_count_towards_the_timeout() -> None:
 
     pipeline = Pipeline(concurrency=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, ToolEntry("hold", "Holds.", hold), ToolEntry("look", "Looks.", look))
-    async with calling(registry, ("hold", None), ("look", None)):
+    async with keep_calls_in_flight(registry, ("hold", None), ("look", None)):
         release_order = anyio.current_time()
         free.set()
         await anyio.wait_all_tasks_blocked()
@@ -180,7 +180,7 @@ async def test_the_wait_for_a_thread_does_not_count_towards_the_timeout(hanging:
 
     pipeline = Pipeline(threads=1, timeout=TIMEOUT)
     registry = make_registry(pipeline, hanging.make_tool("blocks", is_async=False), ToolEntry("look", "Looks.", look))
-    async with calling(registry, ("blocks", None), ("look", None)):
+    async with keep_calls_in_flight(registry, ("blocks", None), ("look", None)):
         release_order = anyio.current_time()
         hanging.freed.set()
         with anyio.fail_after(TIMEOUT):
@@ -194,7 +194,7 @@ async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_
     limits = {"quick": ToolLimits(timeout=0.05)}
     pipeline = Pipeline(concurrency=1, tools=limits)
     registry = make_registry(pipeline, hanging.make_tool("hangs", is_async=True))
-    async with calling(registry, ("hangs", None)):
+    async with keep_calls_in_flight(registry, ("hangs", None)):
         rejection = await dispatch(registry, "quick")
         assert rejection.code == "overloaded"
         assert "Retry later." in rejection.error_text
@@ -203,8 +203,8 @@ async def test_a_call_that_waits_for_a_slot_longer_than_its_timeout_is_rejected_
 async def test_a_call_that_waits_for_a_thread_longer_than_its_timeout_is_rejected_with_advice(hanging: Hanging) -> None:
     limits = {"quick": ToolLimits(timeout=0.05)}
     registry = make_registry(Pipeline(threads=1, tools=limits), hanging.make_tool("blocks", is_async=False))
-    async with calling(registry, ("blocks", None)):
-        await until_running(hanging, "blocks", 1)
+    async with keep_calls_in_flight(registry, ("blocks", None)):
+        await wait_until_running(hanging, "blocks", 1)
         rejection = await dispatch(registry, "quick")
         assert rejection.code == "overloaded"
         assert "Retry later." in rejection.error_text

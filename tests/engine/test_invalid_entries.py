@@ -27,7 +27,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_odd_entries_are_listed_beside_the_others(mode: str) -> None:
+async def test_odd_entries_are_listed_with_the_others(mode: str) -> None:
     registry = ToolRegistry()
     for name, odd in ODD.items():
         registry.register(ToolEntry(name.replace(" ", "_"), "", lambda data: "x", **odd))
@@ -83,7 +83,7 @@ async def test_a_call_made_without_arguments_has_none() -> None:
         assert (await client.call_tool("outer", {})).structured_content == {"inner": {}}
 
 
-async def test_a_failed_assert_beside_a_client_is_raised_as_itself() -> None:
+async def test_a_failed_assert_next_to_a_client_is_raised_unchanged() -> None:
     with pytest.raises(AssertionError, match="by name"):
         async with connect(ToolRegistry()):
             raise AssertionError("by name")

@@ -36,7 +36,7 @@ class Gate:
         return "out"
 
 
-def registry_of(pipeline: Pipeline, **tools: Any) -> ToolRegistry:
+def build_registry(pipeline: Pipeline, **tools: Any) -> ToolRegistry:
     registry = ToolRegistry(pipeline=pipeline)
     for name, handler in tools.items():
         registry.register(ToolEntry(name, "A tool.", handler))
@@ -48,8 +48,10 @@ async def dispatch(registry: ToolRegistry, name: str, data: Any = None) -> ToolR
 
 
 @asynccontextmanager
-async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> AsyncIterator[list[ToolResult]]:
-    """Start this many calls, and open the gate after the block. Then the list has their results."""
+async def keep_calls_waiting(
+    registry: ToolRegistry, name: str, count: int, gate: Gate
+) -> AsyncIterator[list[ToolResult]]:
+    """Start this many calls, open the gate after the block, and add their results to the list."""
     results: list[ToolResult] = []
 
     async def one() -> None:
@@ -67,8 +69,8 @@ async def waiting(registry: ToolRegistry, name: str, count: int, gate: Gate) -> 
 @BOTH_LOOPS
 async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_are_rejected() -> None:
     gate = Gate()
-    registry = registry_of(Pipeline(concurrency=2, queue=3), gate=gate)
-    async with waiting(registry, "gate", 5, gate) as results:
+    registry = build_registry(Pipeline(concurrency=2, queue=3), gate=gate)
+    async with keep_calls_waiting(registry, "gate", 5, gate) as results:
         assert gate.inside == 2
         rejection = await dispatch(registry, "gate")
         assert (rejection.code, rejection.is_error) == ("overloaded", True)
@@ -81,8 +83,8 @@ async def test_calls_beyond_the_limit_wait_in_turn_and_those_beyond_the_queue_ar
 async def test_a_tool_with_a_concurrency_limit_leaves_slots_for_the_others() -> None:
     gate = Gate()
     pipeline = Pipeline(concurrency=4, queue=1, tools={"slow_*": ToolLimits(concurrency=1)})
-    registry = registry_of(pipeline, slow_one=gate, quick=lambda data: "quick")
-    async with waiting(registry, "slow_one", 2, gate):
+    registry = build_registry(pipeline, slow_one=gate, quick=lambda data: "quick")
+    async with keep_calls_waiting(registry, "slow_one", 2, gate):
         assert gate.inside == 1
         assert (await dispatch(registry, "quick")).output == "quick"
         rejection = await dispatch(registry, "slow_one")
@@ -94,7 +96,7 @@ async def test_a_nested_call_needs_no_slot() -> None:
     async def outer(data: Any, ctx: CallContext) -> Any:
         return (await ctx.invoke("inner")).output
 
-    registry = registry_of(Pipeline(concurrency=1, queue=0), outer=outer, inner=lambda data: "inner")
+    registry = build_registry(Pipeline(concurrency=1, queue=0), outer=outer, inner=lambda data: "inner")
     with anyio.fail_after(TIMEOUT):
         assert (await dispatch(registry, "outer")).output == "inner"
 
@@ -102,8 +104,8 @@ async def test_a_nested_call_needs_no_slot() -> None:
 @BOTH_LOOPS
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_the_queue() -> None:
     gate = Gate()
-    registry = registry_of(Pipeline(concurrency=1, queue=1), gate=gate)
-    async with waiting(registry, "gate", 1, gate):
+    registry = build_registry(Pipeline(concurrency=1, queue=1), gate=gate)
+    async with keep_calls_waiting(registry, "gate", 1, gate):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(dispatch, registry, "gate"))
             await anyio.wait_all_tasks_blocked()
@@ -120,14 +122,14 @@ async def test_the_first_pattern_that_fits_sets_a_tools_time() -> None:
     pipeline = Pipeline(
         timeout=None, tools={"slow": ToolLimits(timeout=0.01), "s*": ToolLimits(timeout=TIMEOUT), "*": ToolLimits()}
     )
-    registry = registry_of(pipeline, slow=lambda_of(anyio.sleep_forever), swift=lambda data: 1)
+    registry = build_registry(pipeline, slow=make_handler(anyio.sleep_forever), swift=lambda data: 1)
     result = await dispatch(registry, "slow")
     assert result.code == "timeout"
     assert "0.01 seconds" in result.error_text
     assert (await dispatch(registry, "swift")).output == 1
 
 
-def lambda_of(wait: Any) -> Any:
+def make_handler(wait: Any) -> Any:
     async def handler(data: Any) -> None:
         await wait()
 
@@ -149,7 +151,7 @@ async def test_arguments_beyond_the_limits_are_rejected_before_anything_reads_th
     def never(data: Any) -> None:
         raise AssertionError("reached")
 
-    result = await dispatch(registry_of(Pipeline(arguments=most), t=never), "t", data)
+    result = await dispatch(build_registry(Pipeline(arguments=most), t=never), "t", data)
     assert result.code == "invalid_arguments"
     assert words in result.error_text
 
@@ -169,14 +171,14 @@ json = st.recursive(
 )
 
 
-def depth_of(data: Any) -> int:
+def count_depth(data: Any) -> int:
     inner = list(data.values()) if isinstance(data, dict) else data if isinstance(data, list) else []
-    return max((1 + depth_of(subschema) for subschema in inner), default=0)
+    return max((1 + count_depth(subschema) for subschema in inner), default=0)
 
 
 @given(json)
 def test_the_depth_that_is_allowed_is_exactly_that(data: Any) -> None:
-    depth = depth_of(data)
+    depth = count_depth(data)
     assert SizeLimits(depth=depth).describe_excess(data) is None
     if depth:
         assert SizeLimits(depth=depth - 1).describe_excess(data) is not None

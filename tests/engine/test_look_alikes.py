@@ -41,7 +41,7 @@ def test_names_that_differ_visibly_are_different(first: str, second: str) -> Non
     assert to_look(first) != to_look(second)
 
 
-def test_one_source_may_have_names_that_look_alike() -> None:
+def test_one_source_may_have_confusable_names() -> None:
     registry, problems = ToolRegistry(), list[str]()
     registry.publish("one", [make_entry(str, "echo"), make_entry(str, "Echo")], left_out=problems)
     registry.publish("one", [make_entry(str, "echo"), make_entry(str, "Echo")])

@@ -62,7 +62,7 @@ class Recorder:
         return result
 
 
-def under(middleware: list[Middleware], *entries: ToolEntry, **options: Any) -> ToolRegistry:
+def build_registry(middleware: list[Middleware], *entries: ToolEntry, **options: Any) -> ToolRegistry:
     registry = ToolRegistry(pipeline=Pipeline(middleware, **options))
     for entry in entries:
         registry.register(entry)
@@ -74,13 +74,13 @@ async def dispatch(registry: ToolRegistry, arguments: Any = None, name: str = "t
     return await registry.dispatch(made, RunningCall())
 
 
-def names_of(layers: list[Any]) -> list[str]:
+def list_names(layers: list[Any]) -> list[str]:
     return [getattr(getattr(layer, "func", layer), "__name__", "middleware") for layer in layers]
 
 
 def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
     tool = PreparedEntry(make_entry(print))
-    assert names_of(Pipeline().layers(tool)) == [
+    assert list_names(Pipeline().layers(tool)) == [
         "_map_errors",
         "_validate_input",
         "_limit_calls",
@@ -91,16 +91,16 @@ def test_the_layers_without_middleware_are_those_of_the_architecture() -> None:
 
 def test_layers_that_would_do_nothing_for_a_tool_are_left_out() -> None:
     plain, declaration = PreparedEntry(make_entry(print)), PreparedEntry(make_entry(print, output_schema=NUMBER))
-    assert "_validate_output" not in names_of(Pipeline().layers(plain))
-    assert "_validate_output" in names_of(Pipeline().layers(declaration))
-    assert "_limit_time" not in names_of(Pipeline(timeout=None).layers(plain))
+    assert "_validate_output" not in list_names(Pipeline().layers(plain))
+    assert "_validate_output" in list_names(Pipeline().layers(declaration))
+    assert "_limit_time" not in list_names(Pipeline(timeout=None).layers(plain))
 
 
 def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
     log: list[str] = []
     stages = {stage: Recorder(stage, log) for stage in Stage}
     layers = Pipeline([stages[stage] for stage in reversed(Stage)]).layers(PreparedEntry(make_entry(print)))
-    names = [layer.stage.name if isinstance(layer, Recorder) else names_of([layer])[0] for layer in layers]
+    names = [layer.stage.name if isinstance(layer, Recorder) else list_names([layer])[0] for layer in layers]
     assert names == [
         "_map_errors", "_recheck_output", "OBSERVE",
         "_map_errors", "_recheck_output", "ADMIT",
@@ -112,7 +112,7 @@ def test_the_layers_with_middleware_have_each_stage_in_its_place() -> None:
 async def test_middleware_runs_in_the_order_of_stages_and_then_as_listed() -> None:
     log: list[str] = []
     middleware = [Recorder(stage, log) for stage in reversed(Stage)] + [Recorder(Stage.DECIDE, log, "second")]
-    registry = under([*middleware], make_entry(lambda data: log.append("the tool")))
+    registry = build_registry([*middleware], make_entry(lambda data: log.append("the tool")))
     async with connect(registry) as client:
         await call(client)
     inwards = ["OBSERVE", "ADMIT", "DECIDE", "second", "ATTEMPT"]
@@ -123,13 +123,13 @@ async def test_a_stage_can_be_a_number() -> None:
     async def deny(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         raise Denied("no")
 
-    assert (await dispatch(under([At(3, deny)], make_entry(lambda data: 1)))).code == "denied"  # type: ignore[arg-type]
+    assert (await dispatch(build_registry([At(3, deny)], make_entry(lambda data: 1)))).code == "denied"  # type: ignore[arg-type]
 
 
 async def test_invalid_arguments_reach_only_admission_and_observers() -> None:
     log: list[str] = []
     middleware = [Recorder(stage, log) for stage in Stage]
-    registry = under([*middleware], make_entry(lambda data: log.append("the tool"), input_schema=NUMBER))
+    registry = build_registry([*middleware], make_entry(lambda data: log.append("the tool"), input_schema=NUMBER))
     assert (await dispatch(registry, {"n": "x"})).code == "invalid_arguments"
     assert log == ["> OBSERVE", "> ADMIT", "< OBSERVE"]
 
@@ -140,7 +140,7 @@ async def test_arguments_that_a_decider_changed_are_checked_again(stage: Stage) 
         return await call_next(replace(call, arguments=arguments), ctx)
 
     reached: list[Any] = []
-    registry = under([At(stage, change)], make_entry(reached.append, input_schema=NUMBER))
+    registry = build_registry([At(stage, change)], make_entry(reached.append, input_schema=NUMBER))
     arguments: dict[str, Any] = {"n": 2}
     assert (await dispatch(registry, {"n": 1})).success
     arguments = {"n": "two"}
@@ -154,7 +154,7 @@ async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_er
     async def redact(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": "[redacted]"})
 
-    registry = under([At(stage, redact)], make_entry(lambda data: {"n": 1}, output_schema={**NUMBER}))
+    registry = build_registry([At(stage, redact)], make_entry(lambda data: {"n": 1}, output_schema={**NUMBER}))
     result = await dispatch(registry)
     assert result.code == "invalid_output"
     assert "The tool did run, but the policy 'At' changed its result." in result.error_text
@@ -163,7 +163,7 @@ async def test_a_result_that_a_policy_changed_so_that_it_no_longer_fits_is_an_er
     assert result.duration_ms is not None
 
 
-async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> None:
+async def test_the_policy_that_made_the_result_invalid_is_named() -> None:
     class Spoils(At):
         """A policy with a different name."""
 
@@ -174,7 +174,7 @@ async def test_of_several_policies_the_one_that_spoilt_the_result_is_named() -> 
         return await call_next(call, ctx)
 
     policies = [At(Stage.DECIDE, leave), Spoils(Stage.DECIDE, spoil), At(Stage.DECIDE, leave), At(Stage.ADMIT, leave)]
-    result = await dispatch(under([*policies], make_entry(lambda data: {"n": 1}, output_schema=NUMBER)))
+    result = await dispatch(build_registry([*policies], make_entry(lambda data: {"n": 1}, output_schema=NUMBER)))
     assert "the policy 'Spoils' changed its result" in result.error_text
 
 
@@ -183,7 +183,9 @@ async def test_a_result_that_a_policy_changed_is_returned_if_it_matches_the_sche
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"n": 2})
 
-    result = await dispatch(under([At(stage, change)], make_entry(lambda data: {"n": 1}, output_schema=NUMBER)))
+    result = await dispatch(
+        build_registry([At(stage, change)], make_entry(lambda data: {"n": 1}, output_schema=NUMBER))
+    )
     assert (result.output, result.content) == ({"n": 2}, None)
 
 
@@ -191,7 +193,9 @@ async def test_content_of_a_policy_is_kept_in_the_error() -> None:
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output=3, content=[Text("three")])
 
-    result = await dispatch(under([At(Stage.DECIDE, change)], make_entry(lambda data: {"n": 1}, output_schema=NUMBER)))
+    result = await dispatch(
+        build_registry([At(Stage.DECIDE, change)], make_entry(lambda data: {"n": 1}, output_schema=NUMBER))
+    )
     assert (result.code, result.content) == ("invalid_output", [Text("three")])
 
 
@@ -200,7 +204,7 @@ async def test_an_output_that_a_policy_returns_is_json_for_clients(stage: Stage)
     async def change(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return replace(await call_next(call, ctx), output={"s": {1}, "b": b"x"})
 
-    async with connect(under([At(stage, change)], make_entry(lambda data: 1))) as client:
+    async with connect(build_registry([At(stage, change)], make_entry(lambda data: 1))) as client:
         assert (await call(client))["structuredContent"] == {"s": [1], "b": "eA=="}
 
 
@@ -212,7 +216,7 @@ async def test_a_middleware_that_raises_is_an_internal_error_with_a_reference(
         await call_next(call, ctx)
         raise RuntimeError("planted secret")
 
-    async with connect(under([At(stage, fail)], make_entry(lambda data: "x"))) as client:
+    async with connect(build_registry([At(stage, fail)], make_entry(lambda data: "x"))) as client:
         result = await call(client)
     assert result["isError"] is True
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
@@ -225,7 +229,7 @@ async def test_a_middleware_that_answers_no_result_does_not_break_the_call(stage
     async def odd(call: ToolCall, ctx: CallContext, call_next: CallNext) -> Any:
         return answer
 
-    result = await dispatch(under([At(stage, odd)], make_entry(lambda data: "x")))
+    result = await dispatch(build_registry([At(stage, odd)], make_entry(lambda data: "x")))
     assert isinstance(result, ToolResult)
     assert result.output == answer
 
@@ -241,7 +245,7 @@ async def test_a_middleware_that_answers_no_result_does_not_break_the_call(stage
 )
 async def test_observers_see_results_and_never_exceptions(handler: Callable[[Any], Any], code: str | None) -> None:
     observer = Recorder(Stage.OBSERVE, [])
-    await dispatch(under([observer], make_entry(handler, output_schema={"type": "number"})))
+    await dispatch(build_registry([observer], make_entry(handler, output_schema={"type": "number"})))
     [observations] = observer.results
     assert observations.is_error
     assert observations.code == code
@@ -258,7 +262,7 @@ async def test_admission_and_deciders_see_exceptions_as_they_are() -> None:
             observations.append(type(error))
             raise
 
-    registry = under(
+    registry = build_registry(
         [At(stage, look) for stage in (Stage.ADMIT, Stage.DECIDE)], make_entry(lambda data: raise_error(Denied("no")))
     )
     assert (await dispatch(registry)).code == "denied"
@@ -281,7 +285,7 @@ async def test_each_attempt_has_a_separate_deadline() -> None:
             await anyio.sleep_forever()
         return "second"
 
-    result = await dispatch(under([At(Stage.ATTEMPT, retry)], make_entry(flaky), timeout=1.0))
+    result = await dispatch(build_registry([At(Stage.ATTEMPT, retry)], make_entry(flaky), timeout=1.0))
     assert result.output == "second"
     first, second = attempts
     assert first is not None
@@ -293,7 +297,9 @@ async def test_a_policy_may_answer_without_the_tool() -> None:
     async def cached(call: ToolCall, ctx: CallContext, call_next: CallNext) -> ToolResult:
         return ToolResult(output="from the cache")
 
-    result = await dispatch(under([At(Stage.DECIDE, cached)], make_entry(lambda data: raise_error(AssertionError()))))
+    result = await dispatch(
+        build_registry([At(Stage.DECIDE, cached)], make_entry(lambda data: raise_error(AssertionError())))
+    )
     assert result.output == "from the cache"
 
 
@@ -313,7 +319,7 @@ async def test_nested_calls_and_chains_of_other_registries_are_under_the_same_po
     for name in ("allowed", "forbidden"):
         second_registry.register(make_entry(lambda data: {}, name, input_schema=NOTHING))
     chain = ToolChain(second_registry).add_step(ChainStep("allowed")).add_step(ChainStep("forbidden"))
-    registry = under(
+    registry = build_registry(
         [At(Stage.ADMIT, watch)], make_entry(outer, "outer"), chain.as_tool("chain"), *second_registry.list()
     )
     async with connect(registry) as client:

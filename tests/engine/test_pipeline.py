@@ -29,7 +29,7 @@ SECRET = "hunter2"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
 
-def under(pipeline: Pipeline, *entries: ToolEntry) -> ToolRegistry:
+def build_pipeline_registry(pipeline: Pipeline, *entries: ToolEntry) -> ToolRegistry:
     registry = ToolRegistry(pipeline=pipeline)
     for entry in entries:
         registry.register(entry)
@@ -41,7 +41,7 @@ async def dispatch(registry: ToolRegistry, name: str = "t", arguments: Any = Non
     return await registry.dispatch(made, RunningCall(**ctx))
 
 
-def in_kind(kind: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def make_handler(kind: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     async def awaited(data: Any) -> Any:
         await anyio.lowlevel.checkpoint()
         return function(data)
@@ -86,8 +86,8 @@ async def test_whatever_a_tool_raises_is_an_internal_error_and_the_next_call_wor
     handler_type: str, make: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = build_registry(
-        make_entry(in_kind(handler_type, lambda data: raise_error(make()))),
-        make_entry(in_kind(handler_type, lambda data: "fine"), "u"),
+        make_entry(make_handler(handler_type, lambda data: raise_error(make()))),
+        make_entry(make_handler(handler_type, lambda data: "fine"), "u"),
     )
     result = await dispatch(registry)
     assert (await dispatch(registry, "u")).output == "fine"
@@ -121,7 +121,9 @@ async def test_a_recursion_without_end_is_an_internal_error() -> None:
 
 async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
     entry = make_entry(lambda data: raise_error(LookupError(SECRET)))
-    hidden, listing = [await dispatch(under(Pipeline(expose_errors=expose), entry)) for expose in (False, True)]
+    hidden, listing = [
+        await dispatch(build_pipeline_registry(Pipeline(expose_errors=expose), entry)) for expose in (False, True)
+    ]
     assert SECRET not in str(hidden)
     assert "LookupError" not in str(hidden)
     assert f"LookupError: {SECRET}" in listing.error_text
@@ -131,11 +133,11 @@ async def test_texts_of_exceptions_are_shown_only_with_expose_errors() -> None:
 async def test_the_text_of_a_tool_error_is_returned_verbatim(handler_type: str, mode: str) -> None:
     registry = build_registry(
         make_entry(
-            in_kind(handler_type, lambda data: raise_error(ToolError("city: unknown\n  try 'Bonn'", code="city"))),
+            make_handler(handler_type, lambda data: raise_error(ToolError("city: unknown\n  try 'Bonn'", code="city"))),
             "raised",
         ),
         make_entry(
-            in_kind(handler_type, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"
+            make_handler(handler_type, lambda data: ToolResult(success=False, error="no: «x»", code="mine")), "returned"
         ),
     )
     async with connect(registry, mode=mode) as client:
@@ -276,7 +278,7 @@ async def test_a_tool_that_takes_too_long_is_stopped_with_a_code(mode: str) -> N
             stops.append(True)
 
     pipeline = Pipeline(timeout=0.01, tools={"u": ToolLimits(timeout=60)})
-    registry = under(pipeline, make_entry(slow), make_entry(lambda data: "fine", "u"))
+    registry = build_pipeline_registry(pipeline, make_entry(slow), make_entry(lambda data: "fine", "u"))
     async with connect(registry, mode=mode) as client:
         result = await call(client)
         assert get_text(await call(client, "u")) == "fine"
@@ -294,7 +296,7 @@ async def test_a_thread_can_check_that_the_time_of_its_call_is_over() -> None:
             anyio.from_thread.check_cancelled()
 
     pipeline = Pipeline(timeout=0.01)
-    assert (await dispatch(under(pipeline, make_entry(poll)))).code == "timeout"
+    assert (await dispatch(build_pipeline_registry(pipeline, make_entry(poll)))).code == "timeout"
     with anyio.fail_after(TIMEOUT):
         while pipeline.threads.busy_count:
             await anyio.lowlevel.checkpoint()
@@ -310,9 +312,9 @@ async def test_the_deadline_is_in_the_context_and_gone_afterwards() -> None:
     ctx = RunningCall()
     before = anyio.current_time()
     made = ToolCall(id="1", name="t", arguments={})
-    await under(Pipeline(timeout=30), make_entry(look)).dispatch(made, ctx)
+    await build_pipeline_registry(Pipeline(timeout=30), make_entry(look)).dispatch(made, ctx)
     assert ctx.deadline is None
-    await under(Pipeline(timeout=None), make_entry(look)).dispatch(made, RunningCall())
+    await build_pipeline_registry(Pipeline(timeout=None), make_entry(look)).dispatch(made, RunningCall())
     assert observations[0] is not None
     assert before + 30 <= observations[0] <= anyio.current_time() + 30
     assert observations[1] is None
@@ -330,7 +332,7 @@ async def test_a_nested_call_ends_by_the_deadline_of_the_outer_call_which_receiv
         observations.append(ctx.deadline)
         return await ctx.invoke("inner")
 
-    registry = under(Pipeline(timeout=1.0), make_entry(inner, "inner"), make_entry(outer, "outer"))
+    registry = build_pipeline_registry(Pipeline(timeout=1.0), make_entry(inner, "inner"), make_entry(outer, "outer"))
     result = await dispatch(registry, "outer")
     assert result.code == "timeout"
     assert "'outer'" in result.error_text
@@ -450,8 +452,8 @@ async def test_a_chain_of_another_registry_stays_under_the_policy_and_the_time_o
     async def slow(data: Any) -> None:
         await anyio.sleep_forever()
 
-    inner = under(Pipeline(timeout=None), make_entry(slow, "slow"))
+    inner = build_pipeline_registry(Pipeline(timeout=None), make_entry(slow, "slow"))
     chain = ToolChain(inner).add_step(ChainStep("slow"))
-    outer = under(Pipeline(timeout=0.05), chain.as_tool("chain"))
+    outer = build_pipeline_registry(Pipeline(timeout=0.05), chain.as_tool("chain"))
     with anyio.fail_after(TIMEOUT):
         assert (await dispatch(outer, "chain")).code == "timeout"

@@ -17,7 +17,7 @@ from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
 
 
-def registry_of(handler: Any, **options: Any) -> ToolRegistry:
+def build_registry(handler: Any, **options: Any) -> ToolRegistry:
     registry = ToolRegistry(pipeline=Pipeline(**options))
     registry.register(ToolEntry("t", "A tool.", handler))
     return registry
@@ -47,7 +47,7 @@ async def test_what_a_tool_yields_is_its_answer_as_a_list() -> None:
 
 
 async def test_in_process_a_handler_that_needs_input_has_failed() -> None:
-    registry = registry_of(lambda data: NeedsInput({"who": Form("Who?")}))
+    registry = build_registry(lambda data: NeedsInput({"who": Form("Who?")}))
     for result in (registry.invoke("t", {}), await registry.ainvoke("t", {})):
         assert not result.ok
         assert "needs input from a user" in result.message
@@ -71,7 +71,7 @@ async def test_a_handler_that_always_needs_more_is_ended() -> None:
         runs.append(1)
         return NeedsInput({"more": Form("More?")})
 
-    result = await registry_of(insatiable).dispatch(ToolCall(id="1", name="t", arguments={}), Patient())
+    result = await build_registry(insatiable).dispatch(ToolCall(id="1", name="t", arguments={}), Patient())
     assert result.code == "question_expired"
     assert len(runs) == ROUNDS
 
@@ -89,17 +89,17 @@ async def test_an_error_during_a_cancellation_does_not_end_other_calls(error: Ba
             raise BaseExceptionGroup("both", [cancelled, error]) from None
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(dispatch, registry_of(spiteful))
+        tasks.start_soon(dispatch, build_registry(spiteful))
         await starts.wait()
         tasks.cancel_scope.cancel()
 
 
 @BOTH_LOOPS
-async def test_a_tool_that_runs_out_of_time_and_raises_beside_that_has_failed() -> None:
+async def test_a_tool_that_times_out_and_raises_another_error_has_failed() -> None:
     async def spiteful(data: Any) -> None:
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class() as cancelled:
             raise BaseExceptionGroup("both", [cancelled, SystemExit(1)]) from None
 
-    assert (await dispatch(registry_of(spiteful, timeout=0.01))).code == "internal_error"
+    assert (await dispatch(build_registry(spiteful, timeout=0.01))).code == "internal_error"

@@ -213,7 +213,7 @@ def test_an_enums_values_are_the_choices() -> None:
     assert property_of(Size) == {"type": "string", "enum": ["small", "extra-large"]}
 
 
-def test_members_whose_names_say_more_than_their_values_are_titles() -> None:
+def test_members_with_more_informative_names_than_values_are_titles() -> None:
     choices = [{"const": "#ff0000", "title": "Red"}, {"const": "#006400", "title": "Dark green"}]
     assert property_of(Colour) == {"type": "string", "oneOf": choices}
     assert property_of(list[Colour]) == {"type": "array", "items": {"anyOf": choices}}

@@ -261,7 +261,7 @@ def test_a_property_with_the_name_of_a_secret_is_rejected() -> None:
         assert f"'{name}' is the name of a secret. Headers are visible and logged on their way" in line
 
 
-def test_a_word_that_only_looks_like_a_secret_is_none() -> None:
+def test_a_word_that_only_looks_like_a_secret_is_allowed() -> None:
     names = ["max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
     assert check_headers(named(*names)) == []
 

@@ -127,7 +127,7 @@ def test_problems_in_a_union_name_the_value_and_not_the_branch() -> None:
     )
 
 
-def test_branches_that_say_the_same_say_it_once() -> None:
+def test_branches_with_equal_problems_report_them_once() -> None:
     either = Annotated[int, Field(le=1)] | Annotated[int, Field(ge=9)]
     assert get_problems(infer_signature(make_function(either)), {"it": "x"}) == (
         "$.it: Input should be a valid integer",

@@ -172,7 +172,7 @@ async def test_progress_and_log_messages_are_redacted(tmp_path: Path, tool: str)
     assert (f"logger of {MARK}", f"slow: {MARK}") in messages
 
 
-async def test_a_tool_gets_a_redacted_meta_of_the_request_if_the_settings_say_so(tmp_path: Path) -> None:
+async def test_a_tool_gets_a_redacted_meta_of_the_request_with_this_setting(tmp_path: Path) -> None:
     code = "@tool\nasync def show(ctx: CallContext) -> str:\n    'Return a field.'\n    return ctx.meta['from'][::-1]"
     (tmp_path / "tools.py").write_text(f"from mcp_bridge import CallContext, tool\n{code}")
     policy = {"redact": {"patterns": "email", "apply_to": "arguments"}}
@@ -190,7 +190,7 @@ async def test_resources_and_prompts_are_redacted(tmp_path: Path) -> None:
         assert (await client.get_prompt("write")).messages[0].content.text == f"Write to {MARK}."
 
 
-async def test_a_tool_gets_redacted_arguments_only_if_the_settings_say_so(tmp_path: Path) -> None:
+async def test_a_tool_gets_redacted_arguments_only_with_this_setting(tmp_path: Path) -> None:
     async with open_tools(tmp_path, RESULTS, {"redact": {"patterns": "email", "apply_to": "arguments"}}) as bridge:
         assert (await call(bridge, "echo", text="ada@example.org")).output == MARK[::-1]
     async with open_tools(tmp_path, RESULTS, EMAILS) as bridge:

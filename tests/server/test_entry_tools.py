@@ -27,7 +27,7 @@ PIXEL = b"\x89PNG"
 
 
 def build_bridge(*middleware: Any, resources: bool = True, prompts: bool = True, **identity: Any) -> Bridge:
-    """A bridge with two resources, a template and a prompt."""
+    """Build a bridge with two resources, a template and a prompt."""
     registry = ToolRegistry(pipeline=Pipeline(middleware))
     registry.resources.add(ResourceEntry("notes://today", lambda data: "buy milk", "today", mime_type="text/plain"))
     registry.resources.add(ResourceEntry("notes://pixel", lambda data: PIXEL, "pixel", mime_type="image/png"))

@@ -193,8 +193,8 @@ def test_an_error_repeats_no_value_and_only_the_beginning_of_a_key() -> None:
     assert len(message) < 1000
 
 
-def count_to(number: int, value: Any, last: Any) -> dict[str, Any]:
-    """An object with this many equal members, and one named z."""
+def make_members(number: int, value: Any, last: Any) -> dict[str, Any]:
+    """Return an object with this many equal members, and one with the name z."""
     return {**dict.fromkeys(map(str, range(number)), value), "z": last}
 
 
@@ -217,7 +217,7 @@ LARGE: dict[str, tuple[str, Callable[[], dict[str, Any]], str]] = {
     ),
     "responses": (
         "tools/call",
-        lambda: {"name": "e", "inputResponses": count_to(100_000, {"action": "cancel"}, {"action": "eat"})},
+        lambda: {"name": "e", "inputResponses": make_members(100_000, {"action": "cancel"}, {"action": "eat"})},
         "inputResponses.z.action: value not in enum",
     ),
     "contents": (
@@ -227,12 +227,12 @@ LARGE: dict[str, tuple[str, Callable[[], dict[str, Any]], str]] = {
     ),
     "context": (
         "completion/complete",
-        lambda: {"ref": PROMPT, "argument": VALUE, "context": {"arguments": count_to(250_000, "x", 1)}},
+        lambda: {"ref": PROMPT, "argument": VALUE, "context": {"arguments": make_members(250_000, "x", 1)}},
         "context.arguments.z: expected type string, got integer",
     ),
     "problems": (
         "prompts/get",
-        lambda: {"name": "e", "arguments": count_to(250_000, 1, 1)},
+        lambda: {"name": "e", "arguments": make_members(250_000, 1, 1)},
         'arguments["0"]: expected',
     ),
     "capabilities": (
@@ -290,7 +290,7 @@ def test_params_get_the_verdict_of_the_official_types(method: str, version: str,
     params = data.draw(generate_message("params", method, version))
     model = {**CLIENT_REQUESTS, **CLIENT_NOTIFICATIONS}[method, version]
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    assert (not find_error(method, version, params)) is fits(model, message)
+    assert (not find_error(method, version, params)) is is_valid(model, message)
 
 
 @pytest.mark.parametrize(("method", "version"), list_messages("params"))
@@ -329,7 +329,7 @@ def remove_differences(params: dict[str, Any]) -> dict[str, Any]:
 def test_results_get_the_verdict_of_the_official_types(method: str, version: str, data: st.DataObject) -> None:
     result = data.draw(generate_message("results", method, version))
     if version == HANDSHAKE:
-        assert (not list_result_problems(method, version, result)) is fits(CLIENT_RESULTS[method, version], result)
+        assert (not list_result_problems(method, version, result)) is is_valid(CLIENT_RESULTS[method, version], result)
     else:
         params = {**META, "name": "e", "inputResponses": {"a": result}}
         assert list_result_problems(method, version, result) or not find_error("tools/call", version, params)
@@ -353,7 +353,7 @@ def test_older_versions_have_the_types_of_the_last_handshake_revision() -> None:
 
 
 def find_error(method: str, version: str, params: Any) -> str:
-    """The text of the error for these params, or nothing."""
+    """Return the text of the error for these params, or an empty text."""
     try:
         check_params(method, version, params)
     except RpcError as error:
@@ -365,7 +365,7 @@ def find_error(method: str, version: str, params: Any) -> str:
     return text
 
 
-def fits(model: Any, data: Any) -> bool:
+def is_valid(model: Any, data: Any) -> bool:
     """Whether data fits an official type, without conversions."""
     assert issubclass(model, BaseModel)
     try:

@@ -25,7 +25,7 @@ def test_what_cannot_be_written_in_one_case_is_found_too() -> None:
     assert rank_values(["Straße", "Strand"], "STRASSE") == (["Straße"], 1)
 
 
-def test_a_word_begins_after_anything_that_is_no_letter_or_digit() -> None:
+def test_a_word_begins_after_any_character_except_letters_and_digits() -> None:
     values = ["remaining", "src/main.py", "the main", "do_main", "domain"]
     assert rank_values(values, "main") == (["src/main.py", "the main", "do_main", "remaining", "domain"], 5)
 

@@ -26,12 +26,12 @@ SECRET = "hunter2-and-more"
 FORM = {"type": "object", "properties": {"x": {"type": "string", "title": SECRET}}}
 
 
-async def form(ctx: CallContext) -> Any:
+async def ask_form(ctx: CallContext) -> Any:
     """Ask with a form."""
     return (await ctx.ask(f"Is it {SECRET}?", FORM)).content
 
 
-async def link(ctx: CallContext) -> Any:
+async def ask_link(ctx: CallContext) -> Any:
     """Ask to open a page."""
     questions = {"": Link(f"Go with {SECRET}", f"https://example.org/?key={SECRET}")}
     return (await ctx.put(questions))[""].action
@@ -45,7 +45,7 @@ async def sample(ctx: CallContext) -> Any:
 Ask = Callable[[CallContext], Awaitable[Any]]
 
 
-def asking(ask: Ask) -> Bridge:
+def build_asking_bridge(ask: Ask) -> Bridge:
     """Return a bridge with a tool that asks, and a secret."""
 
     async def handler(data: Any, ctx: CallContext) -> Any:
@@ -57,7 +57,7 @@ def asking(ask: Ask) -> Bridge:
 
 
 @ERAS
-@pytest.mark.parametrize("ask", [form, link, sample])
+@pytest.mark.parametrize("ask", [ask_form, ask_link, sample])
 async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: Ask, mode: str) -> None:
     notifications: list[str] = []
 
@@ -72,7 +72,7 @@ async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: As
         return types.CreateMessageResult(role="assistant", content=text, model="m")
 
     options = {"elicitation_callback": elicit, "sampling_callback": sampled}
-    async with connect(asking(ask), mode=mode, **options) as client:
+    async with connect(build_asking_bridge(ask), mode=mode, **options) as client:
         answer = json.dumps(await call(client))
     assert "an answer" in answer or "accept" in answer
     assert "[secret]" in notifications[0]
@@ -114,7 +114,7 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
 
 
 @ERAS
-async def test_an_error_beside_the_handlers_is_a_reference_in_both_eras(
+async def test_an_error_outside_of_handlers_is_a_reference_in_both_eras(
     mode: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bridge = Bridge(build_registry(ToolEntry("t", "", lambda data: "x")))

@@ -22,19 +22,19 @@ MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
 NAMES = [f"tool_{number:03}" for number in range(600)]
 
 
-def entry(name: str) -> ToolEntry:
+def make_entry(name: str) -> ToolEntry:
     return ToolEntry(name, f"The tool {name}.", lambda data: name, {"type": "object"}, owner="many")
 
 
-def full() -> ToolRegistry:
+def build_full_registry() -> ToolRegistry:
     registry = ToolRegistry()
-    registry.publish("many", [entry(name) for name in reversed(NAMES)])
+    registry.publish("many", [make_entry(name) for name in reversed(NAMES)])
     return registry
 
 
 @MODES
 async def test_six_hundred_tools_are_walked_in_order_page_by_page(mode: str) -> None:
-    async with connect(full(), mode=mode) as client:
+    async with connect(build_full_registry(), mode=mode) as client:
         names: list[str] = []
         sizes: list[int] = []
         cursor = None
@@ -50,7 +50,7 @@ async def test_six_hundred_tools_are_walked_in_order_page_by_page(mode: str) -> 
 
 
 async def test_a_list_that_fits_one_page_exactly_has_no_cursor() -> None:
-    bridge = Bridge(full(), identity=Identity(page=600))
+    bridge = Bridge(build_full_registry(), identity=Identity(page=600))
     async with connect(bridge) as client:
         page = await client.list_tools()
         assert (len(page.tools), page.next_cursor) == (600, None)
@@ -63,7 +63,7 @@ async def test_a_registry_without_tools_has_one_empty_page() -> None:
 
 
 async def test_a_cursor_does_not_show_the_name_as_plain_text() -> None:
-    async with connect(full()) as client:
+    async with connect(build_full_registry()) as client:
         cursor = (await client.list_tools()).next_cursor
     assert cursor is not None
     assert not any(name in cursor for name in NAMES)
@@ -75,7 +75,7 @@ CURSORS = ["", "2", "é", "tool_249", "====", "a", base64.urlsafe_b64encode(b"to
 
 @MODES
 async def test_an_invented_cursor_is_rejected(mode: str) -> None:
-    async with connect(full(), mode=mode) as client:
+    async with connect(build_full_registry(), mode=mode) as client:
         for cursor in CURSORS:
             with pytest.raises(MCPError) as caught:
                 await client.list_tools(cursor=cursor)
@@ -86,14 +86,14 @@ async def test_an_invented_cursor_is_rejected(mode: str) -> None:
 
 @MODES
 async def test_a_cursor_stays_valid_while_tools_are_added_and_removed(mode: str) -> None:
-    registry = full()
+    registry = build_full_registry()
     async with connect(registry, mode=mode) as client:
         first = await client.list_tools()
         # The next page begins after this tool.
         registry.unregister(first.tools[-1].name)
         registry.unregister("tool_000")
-        registry.register(entry("tool_249a"))
-        registry.register(entry("a_new_first"))
+        registry.register(make_entry("tool_249a"))
+        registry.register(make_entry("a_new_first"))
         second = await client.list_tools(cursor=first.next_cursor)
         assert [tool.name for tool in second.tools] == ["tool_249a", *NAMES[250:499]]
         registry.publish("many", [])
@@ -133,7 +133,7 @@ def test_a_page_is_encoded_once_unless_a_client_invented_its_cursor(after: str |
 
 
 async def test_only_lists_of_the_stateless_era_have_caching_hints(stateless: bool) -> None:
-    async with serve_over_pipes(full(), stateless=stateless) as client:
+    async with serve_over_pipes(build_full_registry(), stateless=stateless) as client:
         first = (await client.request("tools/list"))["result"]
         second = (await client.request("tools/list", {"cursor": first["nextCursor"]}))["result"]
     for result in (first, second):
@@ -146,7 +146,7 @@ async def test_only_lists_of_the_stateless_era_have_caching_hints(stateless: boo
 
 
 async def test_lists_of_a_private_bridge_have_the_cache_scope_private() -> None:
-    bridge = Bridge(full(), identity=Identity(private=True, ttl_ms=5))
+    bridge = Bridge(build_full_registry(), identity=Identity(private=True, ttl_ms=5))
     async with serve_over_pipes(bridge, stateless=True) as client:
         for method in ("tools/list", "server/discover"):
             result = (await client.request(method))["result"]

@@ -46,7 +46,7 @@ def read_points(reader: InMemoryMetricReader, name: str) -> list[Any]:
 
 
 def read_operations(reader: InMemoryMetricReader, method: str) -> list[dict[str, Any]]:
-    """The attributes of each series of a method."""
+    """Return the attributes of each series of a method."""
     points = read_points(reader, "mcp.server.operation.duration")
     return [dict(point.attributes) for point in points if point.attributes["mcp.method.name"] == method]
 

@@ -28,7 +28,7 @@ from tests.kits.constants import CLIENT_INFO, HANDSHAKE, TIMEOUT
 CHANGED = "notifications/tools/list_changed"
 
 
-def entry(name: str) -> ToolEntry:
+def make_entry(name: str) -> ToolEntry:
     return ToolEntry(name, "A tool.", lambda data: name, {"type": "object"})
 
 
@@ -54,7 +54,7 @@ async def test_a_handshake_client_is_notified_of_added_and_removed_tools() -> No
     registry, listener = ToolRegistry(), Ear()
     async with connect(registry, mode="legacy", message_handler=listener) as client:
         await client.list_tools()
-        registry.register(entry("new"))
+        registry.register(make_entry("new"))
         await listener.wait_for_notification()
         assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
         registry.unregister("new")
@@ -66,7 +66,7 @@ async def test_a_listening_stateless_client_is_notified_of_added_and_removed_too
     registry = ToolRegistry()
     async with connect(registry) as client, client.listen(tools_list_changed=True) as stream:
         with anyio.fail_after(TIMEOUT):
-            registry.register(entry("new"))
+            registry.register(make_entry("new"))
             assert await anext(stream) == ToolsListChanged()
             assert [tool.name for tool in (await client.list_tools()).tools] == ["new"]
             registry.unregister("new")
@@ -79,7 +79,7 @@ async def test_over_stdio_a_client_is_notified_of_a_change(stateless: bool) -> N
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
             streams = await client.subscribe_to_tools()
-        for change in (lambda: registry.register(entry("new")), lambda: registry.unregister("new")):
+        for change in (lambda: registry.register(make_entry("new")), lambda: registry.unregister("new")):
             change()
             notice = await client.receive_message(CHANGED)
             if stateless:
@@ -89,7 +89,7 @@ async def test_over_stdio_a_client_is_notified_of_a_change(stateless: bool) -> N
 async def test_a_stateless_client_that_does_not_listen_receives_no_notifications() -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry, stateless=True) as client:
-        registry.register(entry("new"))
+        registry.register(make_entry("new"))
         assert [tool["name"] for tool in (await client.request("tools/list"))["result"]["tools"]] == ["new"]
         await client.request("server/discover")
     assert CHANGED not in [message.get("method") for message in client.received]
@@ -100,9 +100,9 @@ async def test_a_change_from_another_thread_is_notified(stateless: bool) -> None
     async with serve_over_pipes(registry, stateless=stateless) as client:
         if stateless:
             await client.subscribe_to_tools()
-        await to_thread.run_sync(registry.register, entry("by_a_worker"))
+        await to_thread.run_sync(registry.register, make_entry("by_a_worker"))
         await client.receive_message(CHANGED)
-        thread = threading.Thread(target=registry.register, args=(entry("from_a_thread"),))
+        thread = threading.Thread(target=registry.register, args=(make_entry("from_a_thread"),))
         thread.start()
         await client.receive_message(CHANGED)
         thread.join(TIMEOUT)
@@ -111,7 +111,7 @@ async def test_a_change_from_another_thread_is_notified(stateless: bool) -> None
 async def test_a_thread_that_the_event_loop_waits_for_may_change_the_tools() -> None:
     registry = ToolRegistry()
     async with serve_over_pipes(registry) as client:
-        thread = threading.Thread(target=registry.register, args=(entry("new"),), daemon=True)
+        thread = threading.Thread(target=registry.register, args=(make_entry("new"),), daemon=True)
         thread.start()
         # This blocks the loop on purpose.
         thread.join(TIMEOUT)
@@ -125,7 +125,7 @@ async def test_a_burst_of_changes_is_notified_at_least_once_and_at_most_a_few_ti
         if stateless:
             await client.subscribe_to_tools()
         for number in range(200):
-            registry.register(entry(f"t{number}"))
+            registry.register(make_entry(f"t{number}"))
         await client.receive_message(CHANGED)
         for _ in range(5):
             assert len((await client.request("tools/list"))["result"]["tools"]) == 200
@@ -134,14 +134,14 @@ async def test_a_burst_of_changes_is_notified_at_least_once_and_at_most_a_few_ti
 
 async def test_a_change_before_or_after_serving_is_ignored() -> None:
     registry = ToolRegistry()
-    registry.register(entry("before"))
+    registry.register(make_entry("before"))
     bridge = Bridge(registry)
     # An endpoint may be served twice.
     for name in ("one", "two"):
         async with serve_over_pipes(bridge) as client:
-            registry.register(entry(name))
+            registry.register(make_entry(name))
             await client.receive_message(CHANGED)
-    registry.register(entry("after"))
+    registry.register(make_entry("after"))
     assert len(registry) == 4
     assert registry.tools._listeners == {}
     assert bridge.endpoint._notifier._soon is None
@@ -153,7 +153,7 @@ async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
     for name in ("one", "two"):
         async with serve_over_pipes(bridge, stateless=True) as client:
             await client.subscribe_to_tools()
-            registry.register(entry(name))
+            registry.register(make_entry(name))
             await client.receive_message(CHANGED)
 
 
@@ -217,7 +217,7 @@ async def test_a_handshake_client_that_reads_late_is_notified_once_of_all_that_i
             client.receive({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
             client.receive({"jsonrpc": "2.0", "method": "notifications/initialized"})
             for number in range(100):
-                registry.register(entry(f"t{number}"))
+                registry.register(make_entry(f"t{number}"))
                 await anyio.wait_all_tasks_blocked()
             assert len(stream.sent) == 1
             stream.reads.set()

@@ -208,7 +208,7 @@ async def test_an_invalid_context_of_the_client_is_ignored(provider: RecordingPr
         assert not find_only(provider).parent.is_valid
 
 
-async def test_the_span_around_the_server_is_linked_beside_the_context_of_the_client(
+async def test_the_span_around_the_server_is_linked_in_addition_to_the_context_of_the_client(
     provider: RecordingProvider,
 ) -> None:
     around = trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=False))

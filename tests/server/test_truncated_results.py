@@ -19,7 +19,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 LONG = "".join(chr(ord("a") + number % 26) for number in range(1050))
 
 
-def bridge_of(answer: Any, schema: Any = None, **state: Any) -> Bridge:
+def build_bridge(answer: Any, schema: Any = None, **state: Any) -> Bridge:
     def handler(data: Any) -> Any:
         if isinstance(answer, Exception):
             raise answer
@@ -31,14 +31,14 @@ def bridge_of(answer: Any, schema: Any = None, **state: Any) -> Bridge:
 
 
 async def test_what_fits_is_left_alone() -> None:
-    async with connect(bridge_of("x" * 100)) as client:
+    async with connect(build_bridge("x" * 100)) as client:
         result = await client.call_tool("t", {})
         assert [item.text for item in result.content] == ["x" * 100]
 
 
 @ERAS
 async def test_the_rest_is_read_page_by_page(mode: str) -> None:
-    async with connect(bridge_of(LONG), mode=mode) as client:
+    async with connect(build_bridge(LONG), mode=mode) as client:
         result = await client.call_tool("t", {})
         assert not result.is_error
         listing, note, link = result.content
@@ -57,20 +57,20 @@ async def test_the_rest_is_read_page_by_page(mode: str) -> None:
 
 
 async def test_other_blocks_stay_and_several_texts_are_one() -> None:
-    async with connect(bridge_of([Text("a" * 90), Image(b"\x00", "image/png"), Text("b" * 90)])) as client:
+    async with connect(build_bridge([Text("a" * 90), Image(b"\x00", "image/png"), Text("b" * 90)])) as client:
         result = await client.call_tool("t", {})
         assert result.content[0].text == "a" * 90 + "\n" + "b" * 9
         assert [item.type for item in result.content] == ["text", "text", "resource_link", "image"]
 
 
 async def test_structured_content_without_an_output_schema_is_left_out() -> None:
-    async with connect(bridge_of({"a": LONG})) as client:
+    async with connect(build_bridge({"a": LONG})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (False, None)
 
 
 async def test_a_truncated_result_is_an_error_if_the_tool_has_an_output_schema() -> None:
-    async with connect(bridge_of({"a": LONG}, {"type": "object"})) as client:
+    async with connect(build_bridge({"a": LONG}, {"type": "object"})) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.structured_content) == (True, None)
         assert result.meta["mcp-bridge/code"] == "result_too_large"
@@ -78,7 +78,7 @@ async def test_a_truncated_result_is_an_error_if_the_tool_has_an_output_schema()
 
 
 async def test_an_error_is_truncated_and_keeps_its_code() -> None:
-    async with connect(bridge_of(ToolError(LONG, code="long"))) as client:
+    async with connect(build_bridge(ToolError(LONG, code="long"))) as client:
         result = await client.call_tool("t", {})
         assert (result.is_error, result.meta["mcp-bridge/code"]) == (True, "long")
         assert result.content[0].text == LONG[:100]
@@ -86,7 +86,7 @@ async def test_an_error_is_truncated_and_keeps_its_code() -> None:
 
 async def test_the_result_mentions_a_rest_that_is_too_large_to_store() -> None:
     store = MemoryStore(max_bytes=300)
-    async with connect(bridge_of(LONG, store=store)) as client:
+    async with connect(build_bridge(LONG, store=store)) as client:
         result = await client.call_tool("t", {})
         assert [item.type for item in result.content] == ["text", "text"]
         assert "too large to be stored" in result.content[1].text
@@ -94,7 +94,7 @@ async def test_the_result_mentions_a_rest_that_is_too_large_to_store() -> None:
 
 async def test_large_content_other_than_text_is_left_out_and_reported() -> None:
     content = [Text("a"), Image(b"\x00" * 300, "image/png"), Image(b"\x00", "image/png")]
-    bridge = bridge_of(content)
+    bridge = build_bridge(content)
     bridge.identity = bridge.identity._replace(result=1000, content=200)
     async with connect(bridge) as client:
         result = await client.call_tool("t", {})
@@ -103,7 +103,7 @@ async def test_large_content_other_than_text_is_left_out_and_reported() -> None:
 
 
 async def test_a_long_list_of_texts_is_joined() -> None:
-    bridge = bridge_of([Text("")] * 5000)
+    bridge = build_bridge([Text("")] * 5000)
     bridge.identity = bridge.identity._replace(result=10_000)
     async with connect(bridge) as client:
         result = await client.call_tool("t", {})

@@ -183,7 +183,7 @@ async def test_standard_input_is_a_template(tmp_path: Path) -> None:
     assert (await report(tmp_path, write_tool("report")))["stdin"] == ""
 
 
-async def test_a_program_need_not_read_its_input(tmp_path: Path) -> None:
+async def test_a_program_may_ignore_its_input(tmp_path: Path) -> None:
     tool = write_tool("ignore", stdin="{text}", parameters=TEXT)
     assert get_text(await call_one(tmp_path, tool, {"text": "x" * 3_000_000})) == "not reading"
 
@@ -263,7 +263,7 @@ async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stderr", ["error", "output"])
-async def test_stderr_is_a_part_of_the_output_if_the_settings_say_so(tmp_path: Path, stderr: str) -> None:
+async def test_stderr_is_a_part_of_the_output_with_this_setting(tmp_path: Path, stderr: str) -> None:
     result = await call_one(tmp_path, write_tool("exit", 0, stderr=stderr))
     assert sorted(get_text(result).splitlines()) == sorted(
         ["some output"] + (["a problem"] if stderr == "output" else [])

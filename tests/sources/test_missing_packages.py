@@ -48,7 +48,9 @@ async def test_the_error_of_a_missing_package_has_the_declared_requirement(
 
 
 @pytest.mark.parametrize("place", DECLARED)
-async def test_a_requirement_is_declared_in_the_project_or_beside_the_file(place: str, tmp_path: Path) -> None:
+async def test_a_requirement_is_declared_in_the_project_or_in_the_folder_of_the_file(
+    place: str, tmp_path: Path
+) -> None:
     name = f"lost_soup_in_{place.partition('.')[0]}"
     write_files(tmp_path, {**DECLARED[place], f"{name}.py": "import lostsoup\n"})
     problem = await get_problem(tmp_path, f"{{type: python, path: {name}.py}}")

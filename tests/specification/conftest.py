@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def prefork() -> Iterator[str]:
-    """Where to ask for a server process over stdio."""
+    """Run the process that forks servers over stdio, and yield its socket."""
     with (
         # On some systems, pytest's folder is too deep for a socket.
         tempfile.TemporaryDirectory(prefix="mcp") as folder,
@@ -43,21 +43,21 @@ def prefork() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[Hosting]:
-    """A real HTTP server."""
+    """Run a real HTTP server."""
     with run_host() as server:
         yield server
 
 
 @pytest.fixture(params=list_ways("memory"), ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
-    """The server in memory, in both eras, unless a test is marked with `over(...)`."""
+    """Return the way of the test: in memory in both eras, unless the test is marked with `over(...)`."""
     given: Way = request.param
     return given
 
 
 @pytest.fixture
 def anyio_backend(way: Way) -> str:
-    """The event loop of this way."""
+    """Return the event loop of the way."""
     return way.backend
 
 
@@ -77,6 +77,6 @@ def http() -> Mapping[str, Any]:
 async def connected(
     way: Way, prefork: str, host: Hosting, options: Mapping[str, Any], http: Mapping[str, Any]
 ) -> AsyncIterator[Connected]:
-    """The server, and connections to it in this way."""
+    """Yield a server, to which the test connects clients in its way."""
     async with run_server(way, prefork, host, options, http) as server:
         yield server

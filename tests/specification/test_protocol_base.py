@@ -69,7 +69,7 @@ async def test_errors_have_a_message_and_a_code_that_is_defined(connected: Conne
 
 
 @proves("base/method-not-found")
-async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> None:
+async def test_an_unknown_method_is_not_found(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         foreign_methods = REMOVED if connected.stateless else ("server/discover", "subscriptions/listen")
         for method in ("tools/eat", *foreign_methods):
@@ -78,7 +78,7 @@ async def test_a_method_that_is_not_there_is_not_found(connected: Connected) -> 
 
 
 @proves("base/malformed-request", "tools/malformed-call")
-async def test_params_that_do_not_fit_their_method_are_invalid(connected: Connected) -> None:
+async def test_params_that_violate_the_schema_of_their_method_are_invalid(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for method, params in MALFORMED:
             assert (await raw.get_error(method, params))["code"] == -32602, (method, params)
@@ -100,7 +100,7 @@ async def test_notifications_are_not_answered(connected: Connected) -> None:
 @STATELESS_ONLY
 async def test_every_stateless_result_is_complete_and_names_its_server(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        for result in [result async for result in everything(raw)]:
+        for result in [result async for result in list_results(raw)]:
             assert result["resultType"] == "complete"
             assert result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == SERVER
 
@@ -108,7 +108,7 @@ async def test_every_stateless_result_is_complete_and_names_its_server(connected
 @proves("base/meta-key-names")
 async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        keys = {key async for result in everything(raw) for key in meta_keys(result)}
+        keys = {key async for result in list_results(raw) for key in list_meta_keys(result)}
         assert "com.example/label" in keys
         for key in keys:
             match = META_KEY.fullmatch(key)
@@ -118,8 +118,8 @@ async def test_keys_of_meta_follow_the_grammar(connected: Connected) -> None:
             assert not reserved or key in OURS, key
 
 
-async def everything(raw: Any) -> Any:
-    """A result of every kind of request."""
+async def list_results(raw: Any) -> Any:
+    """Yield a result of every kind of request."""
     if raw.stateless:
         yield await raw.get_result("server/discover")
     for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
@@ -133,15 +133,15 @@ async def everything(raw: Any) -> Any:
     yield await raw.get_result("completion/complete", completed)
 
 
-def meta_keys(value: Any) -> Iterator[str]:
-    """Every key of every `_meta` in a value."""
+def list_meta_keys(value: Any) -> Iterator[str]:
+    """Yield every key of every `_meta` in a value."""
     if isinstance(value, dict):
         yield from value.get("_meta", {})
         for inner in value.values():
-            yield from meta_keys(inner)
+            yield from list_meta_keys(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from meta_keys(inner)
+            yield from list_meta_keys(inner)
 
 
 @proves("base/required-meta")
@@ -161,14 +161,14 @@ async def test_a_stateless_request_without_a_required_field_is_rejected(connecte
 
 @proves("base/client-info-optional")
 @STATELESS_ONLY
-async def test_a_stateless_request_need_not_say_who_asks(connected: Connected) -> None:
+async def test_a_stateless_request_needs_no_client_info(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert (await raw.get_result("tools/list", meta={f"{META_PREFIX}clientInfo": None}))["tools"]
 
 
 @proves("base/missing-capability", "questions/only-declared")
 @over("memory", "http", stateless=True)
-async def test_what_needs_a_capability_that_is_not_declared_is_rejected(connected: Connected) -> None:
+async def test_a_call_that_needs_an_undeclared_capability_is_rejected(connected: Connected) -> None:
     needs = {"ask_name": "elicitation", "needs_name": "elicitation", "ask_model": "sampling", "ask_roots": "roots"}
     async with connected.raw_client() as raw:
         for tool, required in needs.items():
@@ -191,7 +191,7 @@ async def test_a_client_that_cannot_be_asked_is_not_asked(connected: Connected) 
 
 @proves("base/no-prior-requests")
 @STATELESS_ONLY
-async def test_nothing_is_known_from_earlier_requests(connected: Connected) -> None:
+async def test_the_server_remembers_nothing_of_earlier_requests(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         can = {f"{META_PREFIX}clientCapabilities": {"elicitation": {}}}
         assert (await raw.call("ask_name", meta=can))["resultType"] == "input_required"
@@ -236,7 +236,7 @@ async def test_requests_interleave_and_none_waits_for_another(connected: Connect
 
 
 @proves("base/trace-context")
-async def test_tracing_keys_disturb_no_request(connected: Connected) -> None:
+async def test_tracing_keys_do_not_affect_a_request(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for meta in TRACES:
             assert (await raw.call("echo", {"text": "hi"}, meta=meta))["content"][0]["text"] == "hi"

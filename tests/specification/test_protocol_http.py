@@ -20,8 +20,8 @@ from tests.kits.protocol.protocol_ways import Connected, over
 HTTP = over("http")
 
 
-async def sent(raw: HttpClient, message: Any, **headers: str) -> httpx2.Response:
-    """The plain answer to a POST."""
+async def post(raw: HttpClient, message: Any, **headers: str) -> httpx2.Response:
+    """Post a message with further headers, and return the HTTP response."""
     return await raw.http.post(raw.url, json=message, headers={**raw.make_headers(message), **headers})
 
 
@@ -41,7 +41,7 @@ async def test_one_endpoint_answers_each_request_with_json_or_a_stream(connected
 
 @proves("http/origin")
 @over("http", "sse")
-async def test_a_strange_origin_is_rejected_everywhere(connected: Connected) -> None:
+async def test_an_unknown_origin_is_rejected_on_every_endpoint(connected: Connected) -> None:
     async with connected.raw_client() as raw, httpx2.AsyncClient(base_url=connected.base, timeout=TIMEOUT) as http:
         request = raw.make_request("tools/list")
         for method, path in (
@@ -58,11 +58,11 @@ async def test_a_strange_origin_is_rejected_everywhere(connected: Connected) -> 
             answer = await http.request(method, path, json=json, headers={**HTTP_HEADERS, "Host": "evil.example"})
             assert 400 <= answer.status_code < 500
         if isinstance(raw, HttpClient):
-            assert (await sent(raw, request, Origin="http://localhost:3000")).status_code == 200
+            assert (await post(raw, request, Origin="http://localhost:3000")).status_code == 200
 
 
 @proves("http/loopback", "http/authentication")
-def test_it_listens_on_loopback_and_elsewhere_only_with_a_token(tmp_path: Path) -> None:
+def test_the_server_listens_on_loopback_and_on_other_interfaces_only_with_a_token(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         'from mcp_bridge import tool\n\n@tool\ndef hi() -> str:\n    "x"\n    return "hi"\n'
     )
@@ -97,19 +97,25 @@ async def test_requests_without_the_token_are_rejected(connected: Connected) -> 
 
 @proves("http/notification-accepted")
 @HTTP
-async def test_a_notification_is_accepted_without_a_word(connected: Connected) -> None:
+async def test_a_notification_is_accepted_without_a_body(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99, **meta_of(raw)}}
-        answer = await sent(raw, message)
+        message = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": 99, **get_default_params(raw)},
+        }
+        answer = await post(raw, message)
         assert (answer.status_code, answer.content) == (202, b"")
 
 
 @proves("http/notification-refused")
 @HTTP
-async def test_a_notification_that_is_none_is_rejected(connected: Connected) -> None:
+async def test_an_invalid_notification_is_rejected(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for message in ({"jsonrpc": "1.0", "method": "notifications/cancelled"}, {"jsonrpc": "2.0"}, "text", 7, None):
-            answer = await raw.http.post(raw.url, json=message, headers={**raw.make_headers({}), **versioned(raw)})
+            answer = await raw.http.post(
+                raw.url, json=message, headers={**raw.make_headers({}), **get_version_header(raw)}
+            )
             assert 400 <= answer.status_code < 500, message
             assert "result" not in answer.json()
 
@@ -123,7 +129,9 @@ async def test_a_batch_is_rejected(connected: Connected) -> None:
             [raw.make_request("tools/list")],
             [raw.make_request("tools/list"), raw.make_request("tools/list")],
         ):
-            answer = await raw.http.post(raw.url, json=batch, headers={**raw.make_headers({}), **versioned(raw)})
+            answer = await raw.http.post(
+                raw.url, json=batch, headers={**raw.make_headers({}), **get_version_header(raw)}
+            )
             assert answer.status_code == 400
             assert answer.json()["error"]["code"] in {-32600, -32602}
 
@@ -144,7 +152,7 @@ async def test_a_stream_ends_with_its_answer_and_is_not_buffered(connected: Conn
 
 @proves("http/legacy-endpoints")
 @over("sse")
-async def test_the_legacy_endpoints_are_beside_the_mcp_endpoint(connected: Connected) -> None:
+async def test_the_legacy_endpoints_are_served_in_addition_to_the_mcp_endpoint(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert raw.address.startswith("/messages?session_id=")
         assert (await raw.call("echo", {"text": "hi"}))["content"][0]["text"] == "hi"
@@ -152,12 +160,12 @@ async def test_the_legacy_endpoints_are_beside_the_mcp_endpoint(connected: Conne
         assert answer.json()["error"]["code"] == -32700
 
 
-def meta_of(raw: HttpClient) -> Json:
+def get_default_params(raw: HttpClient) -> Json:
     """Return the default params of a message in this era."""
     meta = raw.make_request("any").get("params", {})
     return dict(meta)
 
 
-def versioned(raw: HttpClient) -> dict[str, str]:
+def get_version_header(raw: HttpClient) -> dict[str, str]:
     """Return the version header of this era, for a message without a version."""
     return {"MCP-Protocol-Version": "2026-07-28"} if raw.stateless else {}

@@ -28,8 +28,8 @@ SMALL_PAGES = pytest.mark.parametrize("options", [{"page": 2}], ids=["small page
 KINDS = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
 
 
-async def pages(raw: RawClient, method: str) -> list[Json]:
-    """All pages of a list."""
+async def read_pages(raw: RawClient, method: str) -> list[Json]:
+    """Read all pages of a list."""
     all_pages = [await raw.get_result(method)]
     while "nextCursor" in all_pages[-1]:
         all_pages.append(await raw.get_result(method, {"cursor": all_pages[-1]["nextCursor"]}))
@@ -47,7 +47,7 @@ async def test_pages_give_everything_once(connected: Connected) -> None:
     }
     async with connected.raw_client() as raw:
         for method, key in LISTS.items():
-            items = [item for page in await pages(raw, method) for item in page[key]]
+            items = [item for page in await read_pages(raw, method) for item in page[key]]
             assert len(items) == sizes[method]
             assert len({item.get("uri") or item.get("uriTemplate") or item["name"] for item in items}) == len(items)
 
@@ -88,7 +88,7 @@ async def test_cacheable_results_declare_their_ttl_and_scope(connected: Connecte
 
 @proves("utilities/no-hints-between")
 @STATELESS_ONLY
-async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connected) -> None:
+async def test_a_result_that_asks_for_input_has_no_caching_hints(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.get_result("resources/read", {"uri": "test://asking"})
         assert questions["resultType"] == "input_required"
@@ -100,14 +100,14 @@ async def test_a_result_that_asks_for_input_is_not_for_caching(connected: Connec
 @pytest.mark.parametrize("options", [{"page": 5}, {"page": 5, "private": True}], ids=["public", "private"])
 async def test_all_pages_have_one_scope(connected: Connected, options: dict[str, Any]) -> None:
     async with connected.raw_client() as raw:
-        scopes = [page["cacheScope"] for page in await pages(raw, "tools/list")]
+        scopes = [page["cacheScope"] for page in await read_pages(raw, "tools/list")]
         assert len(scopes) > 2
         assert set(scopes) == {"private" if options.get("private") else "public"}
 
 
 @proves("utilities/private-where-guarded")
 @over("http", stateless=True)
-async def test_what_only_those_with_a_token_see_is_private(host: Hosting) -> None:
+async def test_results_that_need_a_token_are_private(host: Hosting) -> None:
     registry = ToolRegistry()
     registry.publish("tests", OFFERED.list())
     with host.serve_app(asgi_app(registry, token="secret")) as base:
@@ -133,7 +133,7 @@ async def test_clients_are_notified_when_a_list_changes(connected: Connected) ->
 
 @proves("tools/list-changed")
 @over("memory", "http")
-async def test_the_official_client_hears_of_changes(connected: Connected) -> None:
+async def test_the_official_client_is_notified_of_changes(connected: Connected) -> None:
     notice = anyio.Event()
 
     async def record_message(message: Any) -> None:

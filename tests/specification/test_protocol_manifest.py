@@ -17,7 +17,7 @@ BY_COMMAND = "http/loopback"
 """Where the command listens: proven by a process, over no way of these tests."""
 
 
-def asked(*chapters: str) -> set[tuple[str, str]]:
+def list_requirements(*chapters: str) -> set[tuple[str, str]]:
     """Return each requirement of these chapters, or of all, with each of its eras."""
     return {
         (requirement.id, era)
@@ -28,14 +28,14 @@ def asked(*chapters: str) -> set[tuple[str, str]]:
 
 
 def test_every_requirement_is_proven_in_each_of_its_eras() -> None:
-    assert len(asked()) > 200
-    assert asked() - {(proof.requirement, proof.era) for proof in list_proofs()} == set()
+    assert len(list_requirements()) > 200
+    assert list_requirements() - {(proof.requirement, proof.era) for proof in list_proofs()} == set()
 
 
 @pytest.mark.parametrize("chapter", CARRIERS)
 def test_every_requirement_of_a_transport_is_proven_over_it(chapter: str) -> None:
     proven = {(proof.requirement, proof.era) for proof in list_proofs() if proof.way.transport in CARRIERS[chapter]}
-    assert {missing for missing in asked(chapter) - proven if missing[0] != BY_COMMAND} == set()
+    assert {missing for missing in list_requirements(chapter) - proven if missing[0] != BY_COMMAND} == set()
 
 
 def test_every_requirement_that_a_test_names_is_in_the_manifest() -> None:

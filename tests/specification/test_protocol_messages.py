@@ -26,8 +26,8 @@ LOG = "notifications/message"
 PROGRESS = "notifications/progress"
 
 
-async def opted_in(raw: RawClient, level: str) -> Json:
-    """Request log messages from this level on, in this era's way, and return the `_meta`."""
+async def request_logs(raw: RawClient, level: str) -> Json:
+    """Request log messages from this level on, as clients of the era do; return the `_meta` for the next requests."""
     if raw.stateless:
         return {f"{META_PREFIX}logLevel": level}
     await raw.get_result("logging/setLevel", {"level": level})
@@ -58,7 +58,7 @@ async def test_progress_grows_and_carries_the_token_of_the_request(connected: Co
 @over("memory", "http")
 async def test_progress_and_log_messages_stop_at_the_end_of_a_request(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        opted = await opted_in(raw, "debug")
+        opted = await request_logs(raw, "debug")
         await raw.call("keep", meta={"progressToken": "kept", **opted})
         assert (await raw.call("use_kept"))["content"][0]["text"] == "used"
         await raw.get_result("tools/list")
@@ -70,7 +70,7 @@ async def test_log_messages_are_at_or_above_the_level_that_was_asked_for(connect
     async with connected.raw_client() as raw:
         for level in ("debug", "warning", "emergency"):
             start = len(raw.list_notifications(LOG))
-            await raw.call("say", {"levels": LEVELS}, meta=await opted_in(raw, level))
+            await raw.call("say", {"levels": LEVELS}, meta=await request_logs(raw, level))
             notifications = [notification["params"] for notification in raw.list_notifications(LOG)[start:]]
             assert [params["level"] for params in notifications] == LEVELS[LEVELS.index(level) :]
             for params in notifications:
@@ -89,7 +89,7 @@ async def test_without_a_level_there_are_no_log_messages(connected: Connected) -
 
 @proves("utilities/log-level")
 @HANDSHAKE_ONLY
-async def test_after_a_handshake_there_are_some_before_a_level_is_set(connected: Connected) -> None:
+async def test_after_a_handshake_log_messages_from_info_on_are_sent_before_a_level_is_set(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         await raw.call("say", {"levels": ["debug", "info", "error"]})
         assert [notification["params"]["level"] for notification in raw.list_notifications(LOG)] == ["info", "error"]
@@ -97,7 +97,7 @@ async def test_after_a_handshake_there_are_some_before_a_level_is_set(connected:
 
 @proves("utilities/log-on-own-stream", "http/related-only")
 @over("memory", "http", stateless=True)
-async def test_log_messages_come_before_their_result_and_nowhere_else(connected: Connected) -> None:
+async def test_log_messages_are_sent_before_their_result_and_on_no_other_stream(connected: Connected) -> None:
     async with connected.raw_client() as raw, connected.raw_client() as second:
         listening = await raw.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         await raw.receive_message("notifications/subscriptions/acknowledged")
@@ -116,7 +116,7 @@ async def test_log_messages_come_before_their_result_and_nowhere_else(connected:
 
 
 @proves("utilities/log-bad-level")
-async def test_a_level_that_is_none_is_an_invalid_parameter(connected: Connected) -> None:
+async def test_an_invalid_level_is_an_invalid_parameter(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for level in ("loud", "ERROR", ""):
             if connected.stateless:
@@ -127,10 +127,10 @@ async def test_a_level_that_is_none_is_an_invalid_parameter(connected: Connected
 
 
 @proves("utilities/log-no-secrets")
-async def test_what_fails_unexpectedly_is_not_logged_to_clients(connected: Connected) -> None:
+async def test_unexpected_failures_are_not_logged_to_clients(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        await raw.call("crash", meta=await opted_in(raw, "debug"))
-        await raw.request("resources/read", {"uri": "test://crash"}, meta=await opted_in(raw, "debug"))
+        await raw.call("crash", meta=await request_logs(raw, "debug"))
+        await raw.request("resources/read", {"uri": "test://crash"}, meta=await request_logs(raw, "debug"))
         assert SECRET not in json.dumps(raw.received)
         assert "Traceback" not in json.dumps(raw.received)
 
@@ -138,7 +138,7 @@ async def test_what_fails_unexpectedly_is_not_logged_to_clients(connected: Conne
 @proves("utilities/log-limited", "utilities/progress-limited")
 async def test_a_flood_of_messages_is_limited(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        opted = await opted_in(raw, "debug")
+        opted = await request_logs(raw, "debug")
         await raw.call("chatter", {"times": 1_000}, meta={"progressToken": "many", **opted})
         for method in (LOG, PROGRESS):
             assert 0 < len(raw.list_notifications(method)) < 500
@@ -165,7 +165,7 @@ async def test_a_cancelled_request_stops_and_sends_no_more_messages(connected: C
 
 
 @proves("utilities/cancel-races")
-async def test_cancellations_that_come_too_late_or_are_malformed_disturb_nothing(connected: Connected) -> None:
+async def test_late_and_malformed_cancellations_have_no_effect(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         running = await raw.send_call("hold", {"name": "1"})
         await raw.call("wait_for", {"kind": "begun", "name": "1"})
@@ -208,7 +208,7 @@ async def test_a_client_that_loses_its_stream_after_a_handshake_does_not_cancel(
 
 @proves("utilities/cancel")
 @EVERY_TRANSPORT
-async def test_the_official_client_cancels_progress_callbacks_and_all(connected: Connected) -> None:
+async def test_the_official_client_gets_progress_and_can_cancel_a_call(connected: Connected) -> None:
     seen: list[float] = []
 
     async def record_progress(progress: float, total: float | None, message: str | None) -> None:

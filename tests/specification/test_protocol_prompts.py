@@ -20,7 +20,7 @@ NOTES = {"type": "ref/resource", "uri": "test://people/{name}/notes/{number}"}
 
 
 async def complete(raw: RawClient, ref: Json, name: str, value: str, **arguments: str) -> Json:
-    """The completion of an argument."""
+    """Complete an argument, and return the completion."""
     params = {
         "ref": ref,
         "argument": {"name": name, "value": value},
@@ -85,7 +85,7 @@ async def test_a_missing_argument_is_an_invalid_parameter_that_is_named(connecte
 
 
 @proves("prompts/arguments-validated")
-async def test_arguments_are_validated_and_so_is_what_a_prompt_answers(connected: Connected) -> None:
+async def test_arguments_and_messages_of_a_prompt_are_validated(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         good = {"name": "review", "arguments": {"language": "go", "lines": "7"}}
         assert (await raw.get_result("prompts/get", good))["messages"][0]["content"]["text"] == "Review 7 lines of go."
@@ -106,7 +106,7 @@ async def test_a_prompt_that_fails_inside_is_an_internal_error(connected: Connec
 
 
 @proves("completion/references", "completion/ranked")
-async def test_values_that_fit_best_come_first(connected: Connected) -> None:
+async def test_values_are_ranked(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert (await complete(raw, REVIEW, "language", ""))["values"] == LANGUAGES
         completion = await complete(raw, REVIEW, "language", "java")
@@ -127,7 +127,7 @@ async def test_there_are_at_most_100_values(connected: Connected) -> None:
 
 
 @proves("completion/context")
-async def test_what_is_known_already_counts(connected: Connected) -> None:
+async def test_arguments_in_the_context_influence_the_values(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         assert (await complete(raw, REVIEW, "framework", "", language="python"))["values"] == ["flask", "django"]
         assert (await complete(raw, REVIEW, "framework", "g", language="go"))["values"] == ["gin"]
@@ -135,7 +135,7 @@ async def test_what_is_known_already_counts(connected: Connected) -> None:
 
 
 @proves("completion/inputs-validated")
-async def test_completion_of_what_is_not_there_or_malformed_is_an_invalid_parameter(connected: Connected) -> None:
+async def test_completion_of_an_unknown_or_malformed_reference_is_an_invalid_parameter(connected: Connected) -> None:
     argument = {"name": "language", "value": ""}
     async with connected.raw_client() as raw:
         for params in (
@@ -150,7 +150,7 @@ async def test_completion_of_what_is_not_there_or_malformed_is_an_invalid_parame
 
 
 @proves("completion/no-disclosure")
-async def test_completion_shows_nothing_of_what_fails_and_of_what_has_none(connected: Connected) -> None:
+async def test_completion_discloses_nothing_if_it_fails_or_does_not_exist(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for name in ("broken", "lines", "unheard_of"):
             params = {"ref": REVIEW, "argument": {"name": name, "value": ""}}

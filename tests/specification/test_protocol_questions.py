@@ -23,25 +23,25 @@ MESSAGE = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "m
 ROOTS = {"roots": [{"uri": "file:///home/ann", "name": "home"}]}
 
 
-def named(name: str) -> Json:
-    """An answer to the question for a name."""
+def make_name_answer(name: str) -> Json:
+    """Return an answer to the question for a name."""
     return {"action": "accept", "content": {"name": name}}
 
 
-def again(questions: Json, tool: str, answers: Json | None, arguments: Json | None = None) -> Json:
+def make_retry(questions: Json, tool: str, answers: Json | None, arguments: Json | None = None) -> Json:
     """Return the params of the repeated request with answers."""
     back = {"name": tool, "arguments": arguments or {}, "requestState": questions["requestState"]}
     return {**back, "inputResponses": answers} if answers is not None else back
 
 
-async def asked_for(raw: RawClient, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
+async def get_question(raw: RawClient, tool: str, arguments: Json | None = None) -> tuple[Json, Any]:
     """Return the only question of a tool, and a function that sends its answer and returns the call's result."""
     if raw.stateless:
         questions = await raw.call(tool, arguments)
         ((key, request),) = questions["inputRequests"].items()
 
         async def back(answer: Json) -> Json:
-            return await raw.get_result("tools/call", again(questions, tool, {key: answer}, arguments))
+            return await raw.get_result("tools/call", make_retry(questions, tool, {key: answer}, arguments))
 
         return request, back
     number = await raw.send_call(tool, arguments)
@@ -58,7 +58,7 @@ async def asked_for(raw: RawClient, tool: str, arguments: Json | None = None) ->
 @proves("questions/form")
 async def test_a_form_is_a_flat_object_with_every_kind_of_field(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        request, answer = await asked_for(raw, "ask_fields")
+        request, answer = await get_question(raw, "ask_fields")
         params = request["params"]
         assert (request["method"], params.get("mode", "form")) == ("elicitation/create", "form")
         assert params["message"] == "Fill this in."
@@ -81,7 +81,7 @@ async def test_a_form_is_a_flat_object_with_every_kind_of_field(connected: Conne
 @proves("questions/url")
 async def test_a_page_has_a_message_and_a_valid_url(connected: Connected) -> None:
     async with connected.raw_client(elicitation={"url": {}}) as raw:
-        request, answer = await asked_for(raw, "ask_page")
+        request, answer = await get_question(raw, "ask_page")
         assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "url")
         assert request["params"]["message"] == "Sign in."
         url = urlsplit(request["params"]["url"])
@@ -112,10 +112,10 @@ async def test_only_the_modes_that_the_client_declares_are_used(connected: Conne
 
 
 @proves("questions/declined")
-async def test_no_is_an_answer_too(connected: Connected) -> None:
+async def test_a_tool_receives_that_the_user_declines_or_cancels(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for action in ("decline", "cancel"):
-            _, answer = await asked_for(raw, "ask_name")
+            _, answer = await get_question(raw, "ask_name")
             assert (await answer({"action": action}))["content"][0]["text"] == f"{action} is fine."
 
 
@@ -134,16 +134,18 @@ async def test_a_client_that_fails_to_ask_ends_the_call_and_nothing_else(connect
 @proves("questions/answers-validated")
 async def test_an_answer_that_does_not_fit_does_not_reach_the_tool(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        request, answer = await asked_for(raw, "ask_name")
+        request, answer = await get_question(raw, "ask_name")
         if connected.stateless:
             questions = await answer({"action": "accept", "content": {"name": "A"}})
             assert questions["resultType"] == "input_required"
             assert questions["inputRequests"]["name"]["params"]["requestedSchema"]["required"] == ["name"]
-            result = await raw.get_result("tools/call", again(questions, "ask_name", {"name": named("Ann")}))
+            result = await raw.get_result(
+                "tools/call", make_retry(questions, "ask_name", {"name": make_name_answer("Ann")})
+            )
         else:
             await raw.respond(request, {"action": "accept", "content": {"name": "A"}})
             request = await raw.receive_message("elicitation/create")
-            await raw.respond(request, named("Ann"))
+            await raw.respond(request, make_name_answer("Ann"))
             result = (await raw.receive(lambda message: "result" in message and "content" in message["result"]))[
                 "result"
             ]
@@ -158,14 +160,14 @@ async def test_answers_that_never_fit_end_the_call(connected: Connected) -> None
         for _ in range(5):
             if questions["resultType"] == "input_required":
                 answers = {"name": {"action": "accept", "content": {}}}
-                questions = await raw.get_result("tools/call", again(questions, "ask_name", answers))
+                questions = await raw.get_result("tools/call", make_retry(questions, "ask_name", answers))
         assert questions["isError"] is True
 
 
 @proves("questions/sampling-messages")
 async def test_a_sampling_request_has_messages_and_a_limit(connected: Connected) -> None:
     async with connected.raw_client(sampling={}) as raw:
-        request, answer = await asked_for(raw, "ask_model")
+        request, answer = await get_question(raw, "ask_model")
         assert request["method"] == "sampling/createMessage"
         (message,) = request["params"]["messages"]
         assert (message["role"], message["content"]["type"]) == ("user", "text")
@@ -187,7 +189,7 @@ async def test_tools_and_context_are_for_clients_that_declare_them(connected: Co
                 assert answer["result"]["isError"] is True
             assert raw.list_requests() == []
         async with connected.raw_client(sampling={capability: {}}) as raw:
-            request, finish = await asked_for(raw, "ask_model", {option: True})
+            request, finish = await get_question(raw, "ask_model", {option: True})
             assert {"tools": "tools", "context": "includeContext"}[option] in request["params"]
             assert (await finish(MESSAGE))["content"][0]["text"] == "Paris"
 
@@ -195,7 +197,7 @@ async def test_tools_and_context_are_for_clients_that_declare_them(connected: Co
 @proves("questions/roots")
 async def test_roots_are_asked_for(connected: Connected) -> None:
     async with connected.raw_client(roots={}) as raw:
-        request, answer = await asked_for(raw, "ask_roots")
+        request, answer = await get_question(raw, "ask_roots")
         assert request["method"] == "roots/list"
         assert (await answer(ROOTS))["structuredContent"] in (
             [ROOTS["roots"][0]["uri"]],

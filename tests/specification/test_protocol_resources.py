@@ -23,7 +23,7 @@ NO_URIS = ("", "text", "no uri at all", "test:// text", "test://text\n", "://tex
 
 
 async def read(raw: RawClient, uri: str) -> list[Any]:
-    """The contents of a resource."""
+    """Read a resource, and return its contents."""
     contents: list[Any] = (await raw.get_result("resources/read", {"uri": uri}))["contents"]
     return contents
 
@@ -69,7 +69,7 @@ async def test_a_resource_of_a_template_is_read(connected: Connected) -> None:
 
 
 @proves("resources/not-found", "resources/no-empty-contents")
-async def test_what_does_not_exist_is_an_error_with_its_uri(connected: Connected) -> None:
+async def test_a_missing_resource_is_an_error_with_its_uri(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for uri in ("test://nothing", "test://people/ann", "other://text", "file:///etc/passwd"):
             error = await raw.get_error("resources/read", {"uri": uri})
@@ -81,14 +81,14 @@ async def test_what_does_not_exist_is_an_error_with_its_uri(connected: Connected
 
 
 @proves("resources/uris-validated")
-async def test_what_is_no_uri_or_does_not_fit_reads_nothing(connected: Connected) -> None:
+async def test_an_invalid_or_unmatched_uri_reads_nothing(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for uri in (*NO_URIS, "test://people/ann/notes/many", "test://people/ann/notes/1/2", "x" * 10_000):
             assert (await raw.get_error("resources/read", {"uri": uri}))["code"] == -32602, uri
 
 
 @proves("resources/no-traversal")
-async def test_paths_do_not_lead_out_of_where_they_belong(connected: Connected) -> None:
+async def test_paths_cannot_leave_the_folder_of_the_template(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         answers = {path: await raw.request("resources/read", {"uri": f"test://files/{path}"}) for path in TRAVERSALS}
         assert {path: answer for path, answer in answers.items() if "result" in answer} == {}

@@ -15,7 +15,7 @@ from tests.client.raw_client import Json
 from tests.kits.constants import META_PREFIX
 from tests.kits.protocol.protocol_manifest import proves
 from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
-from tests.specification.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, again, named
+from tests.specification.test_protocol_questions import EVERYTHING, MESSAGE, ROOTS, make_name_answer, make_retry
 
 REJECTION = "Invalid or expired requestState"
 KINDS = {"elicitation/create", "sampling/createMessage", "roots/list"}
@@ -58,8 +58,8 @@ async def test_questions_travel_in_results_and_the_server_sends_no_requests(conn
             "model": "sampling/createMessage",
             "roots": "roots/list",
         }
-        answers = {"name": named("Ann"), "model": MESSAGE, "roots": ROOTS}
-        result = await raw.get_result("tools/call", again(questions, "ask_all", answers))
+        answers = {"name": make_name_answer("Ann"), "model": MESSAGE, "roots": ROOTS}
+        result = await raw.get_result("tools/call", make_retry(questions, "ask_all", answers))
         assert result["content"][0]["text"] == "Ann, Paris, 1"
         assert raw.list_requests() == []
 
@@ -70,12 +70,15 @@ async def test_extra_answers_are_ignored_and_missing_ones_asked_for_again(connec
     async with connected.raw_client(**EVERYTHING) as raw:
         questions = await raw.call("ask_all")
         questions = await raw.get_result(
-            "tools/call", again(questions, "ask_all", {"name": named("Ann"), "weather": named("fine")})
+            "tools/call",
+            make_retry(questions, "ask_all", {"name": make_name_answer("Ann"), "weather": make_name_answer("fine")}),
         )
         assert (questions["resultType"], sorted(questions["inputRequests"])) == ("input_required", ["model", "roots"])
-        questions = await raw.get_result("tools/call", again(questions, "ask_all", None))
+        questions = await raw.get_result("tools/call", make_retry(questions, "ask_all", None))
         assert sorted(questions["inputRequests"]) == ["model", "roots"]
-        result = await raw.get_result("tools/call", again(questions, "ask_all", {"model": MESSAGE, "roots": ROOTS}))
+        result = await raw.get_result(
+            "tools/call", make_retry(questions, "ask_all", {"model": MESSAGE, "roots": ROOTS})
+        )
         assert result["content"][0]["text"] == "Ann, Paris, 1"
 
 
@@ -83,9 +86,13 @@ async def test_extra_answers_are_ignored_and_missing_ones_asked_for_again(connec
 async def test_questions_come_one_after_the_other(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.call("ask_twice")
-        questions = await raw.get_result("tools/call", again(questions, "ask_twice", {"first": named("Ann")}))
+        questions = await raw.get_result(
+            "tools/call", make_retry(questions, "ask_twice", {"first": make_name_answer("Ann")})
+        )
         assert questions["inputRequests"]["second"]["params"]["message"] == "And the friend of Ann?"
-        result = await raw.get_result("tools/call", again(questions, "ask_twice", {"second": named("Bob")}))
+        result = await raw.get_result(
+            "tools/call", make_retry(questions, "ask_twice", {"second": make_name_answer("Bob")})
+        )
         assert result["content"][0]["text"] == "Ann and Bob"
 
 
@@ -102,9 +109,9 @@ async def test_a_state_that_was_tampered_with_is_rejected(connected: Connected) 
                 b'{"handle": "", "started": false, "answered": [], "asked": {}}'
             ).decode()
             for wrong in (flipped, state[:-8], state + "AAAA", made_up, "{}", ""):
-                back = again({"requestState": wrong}, tool, {"name": named("Eve")})
+                back = make_retry({"requestState": wrong}, tool, {"name": make_name_answer("Eve")})
                 assert is_rejected(await raw.request("tools/call", back)), wrong
-            result = await raw.get_result("tools/call", again(questions, tool, {"name": named("Ann")}))
+            result = await raw.get_result("tools/call", make_retry(questions, tool, {"name": make_name_answer("Ann")}))
             assert "Ann" in result["content"][0]["text"]
 
 
@@ -125,9 +132,9 @@ async def test_a_made_up_state_is_rejected_also_where_nothing_asks(connected: Co
 async def test_a_state_is_rejected_with_another_request(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.call("ask_name", {"greeting": "Hi"})
-        answers = {"name": named("Eve")}
+        answers = {"name": make_name_answer("Eve")}
         for tool, arguments in (("ask_twice", {}), ("ask_name", {"greeting": "Bye"}), ("ask_name", {})):
-            assert is_rejected(await raw.request("tools/call", again(questions, tool, answers, arguments))), (
+            assert is_rejected(await raw.request("tools/call", make_retry(questions, tool, answers, arguments))), (
                 tool,
                 arguments,
             )
@@ -135,7 +142,7 @@ async def test_a_state_is_rejected_with_another_request(connected: Connected) ->
         assert is_rejected(await raw.request("prompts/get", {"name": "asking_prompt", **state}))
         assert is_rejected(await raw.request("resources/read", {"uri": "test://asking", **state}))
         result = await raw.get_result(
-            "tools/call", again(questions, "ask_name", {"name": named("Ann")}, {"greeting": "Hi"})
+            "tools/call", make_retry(questions, "ask_name", {"name": make_name_answer("Ann")}, {"greeting": "Hi"})
         )
         assert result["content"][0]["text"] == "Hi, Ann!"
 
@@ -145,7 +152,7 @@ async def test_a_state_is_rejected_with_another_request(connected: Connected) ->
 async def test_a_state_is_rejected_the_second_time(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         for tool in ("ask_name", "needs_name"):
-            back = again(await raw.call(tool), tool, {"name": named("Ann")})
+            back = make_retry(await raw.call(tool), tool, {"name": make_name_answer("Ann")})
             assert "Ann" in (await raw.get_result("tools/call", back))["content"][0]["text"]
             assert is_rejected(await raw.request("tools/call", back))
 
@@ -155,9 +162,13 @@ async def test_a_state_is_rejected_the_second_time(connected: Connected) -> None
 async def test_each_round_has_a_state_of_its_own(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
         first = await raw.call("ask_twice")
-        second = await raw.get_result("tools/call", again(first, "ask_twice", {"first": named("Ann")}))
-        assert is_rejected(await raw.request("tools/call", again(first, "ask_twice", {"first": named("Eve")})))
-        result = await raw.get_result("tools/call", again(second, "ask_twice", {"second": named("Bob")}))
+        second = await raw.get_result("tools/call", make_retry(first, "ask_twice", {"first": make_name_answer("Ann")}))
+        assert is_rejected(
+            await raw.request("tools/call", make_retry(first, "ask_twice", {"first": make_name_answer("Eve")}))
+        )
+        result = await raw.get_result(
+            "tools/call", make_retry(second, "ask_twice", {"second": make_name_answer("Bob")})
+        )
         assert result["content"][0]["text"] == "Ann and Bob"
 
 
@@ -170,7 +181,7 @@ async def test_a_request_state_is_rejected_after_its_ttl(connected: Connected) -
             questions = await raw.call(tool)
             # This waits for the expiry, not for an order of events.
             await anyio.sleep(0.1)
-            answer = await raw.request("tools/call", again(questions, tool, {"name": named("Ann")}))
+            answer = await raw.request("tools/call", make_retry(questions, tool, {"name": make_name_answer("Ann")}))
             assert is_rejected(answer), answer
 
 
@@ -187,7 +198,11 @@ async def test_unanswered_questions_block_no_other_call(connected: Connected) ->
 @STATELESS_ONLY
 async def test_a_call_may_bring_its_answers_at_once(connected: Connected) -> None:
     async with connected.raw_client(elicitation={}) as raw:
-        call = {"name": "ask_name", "arguments": {}, "inputResponses": {"name": named("Ann"), "weather": named("fine")}}
+        call = {
+            "name": "ask_name",
+            "arguments": {},
+            "inputResponses": {"name": make_name_answer("Ann"), "weather": make_name_answer("fine")},
+        }
         assert (await raw.get_result("tools/call", call))["content"][0]["text"] == "Hello, Ann!"
 
 
@@ -196,7 +211,9 @@ async def test_a_retry_must_declare_what_the_next_question_needs(connected: Conn
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.call("ask_twice")
         none: dict[str, Any] = {f"{META_PREFIX}clientCapabilities": {}}
-        answer = await raw.request("tools/call", again(questions, "ask_twice", {"first": named("Ann")}), meta=none)
+        answer = await raw.request(
+            "tools/call", make_retry(questions, "ask_twice", {"first": make_name_answer("Ann")}), meta=none
+        )
         assert "inputRequests" not in answer.get("result", {})
 
 
@@ -212,7 +229,7 @@ async def test_messages_of_a_call_belong_to_the_request_that_is_open(connected: 
             for notification in raw.list_notifications()
         ]
         assert events == [("progress", "a"), ("message", None)]
-        back = again(questions, "ask_between", {"name": named("Ann")}, {"name": "1"})
+        back = make_retry(questions, "ask_between", {"name": make_name_answer("Ann")}, {"name": "1"})
         await raw.get_result("tools/call", back, meta={"progressToken": "b"})
         progress = [
             notification["params"]["progressToken"] for notification in raw.list_notifications("notifications/progress")
@@ -228,7 +245,7 @@ async def test_giving_up_the_request_that_came_back_stops_the_call(connected: Co
     async with connected.raw_client(elicitation={}) as raw:
         questions = await raw.call("ask_between", {"name": "1"})
         back = await raw.send_request(
-            "tools/call", again(questions, "ask_between", {"name": named("Ann")}, {"name": "1"})
+            "tools/call", make_retry(questions, "ask_between", {"name": make_name_answer("Ann")}, {"name": "1"})
         )
         await raw.call("wait_for", {"kind": "begun", "name": "1"})
         await raw.cancel(back)
@@ -259,7 +276,7 @@ async def test_a_state_is_rejected_from_any_other_principal(connected: Connected
         ann.headers["X-Name"], eve.headers["X-Name"] = "ann", "eve"
         for tool in ("ask_name", "needs_name"):
             questions = await ann.call(tool)
-            back = again(questions, tool, {"name": named("Ann")})
+            back = make_retry(questions, tool, {"name": make_name_answer("Ann")})
             assert is_rejected(await eve.request("tools/call", back))
             del eve.headers["X-Name"]
             assert is_rejected(await eve.request("tools/call", back))

@@ -34,7 +34,7 @@ PAIR_DRAFT_7: Json = {
 
 
 def offer(connected: Connected, name: str, schema: Json, **options: Any) -> None:
-    """One tool more, with this input schema."""
+    """Add a tool with this input schema."""
     connected.bridge.registry.register(ToolEntry(name, "Has a schema.", lambda data: "ran", schema, **options))
 
 
@@ -52,7 +52,7 @@ async def test_a_schema_is_validated_in_its_own_dialect(connected: Connected, sc
 
 
 @proves("base/schema-unknown-dialect")
-async def test_a_dialect_that_is_not_known_is_an_error_and_spoils_nothing_else(connected: Connected) -> None:
+async def test_an_unknown_dialect_is_an_error_and_affects_nothing_else(connected: Connected) -> None:
     offer(connected, "strange", {"$schema": "https://example.com/dialect", "type": "object"})
     async with connected.raw_client() as raw:
         assert "echo" in {tool["name"] for tool in (await raw.get_result("tools/list"))["tools"]}
@@ -129,14 +129,14 @@ async def test_a_costly_schema_or_value_does_not_hold_the_server_up(connected: C
         assert "isError" not in await raw.call("echo", {"text": "hi"})
 
 
-def nested(value: Any, depth: int) -> Any:
-    """A value this deep."""
+def nest(value: Any, depth: int) -> Any:
+    """Return a value with this depth."""
     for _ in range(depth):
         value = {"a": value}
     return value
 
 
-def doublings(steps: int) -> Json:
+def make_doubling_definitions(steps: int) -> Json:
     """Return definitions with two references each to the one before."""
     definitions: Json = {"s0": {"type": "string"}}
     for step in range(steps):
@@ -150,16 +150,16 @@ COSTLY: dict[str, tuple[Json, Any]] = {
         {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"}}},
         "a" * 50_000,
     ),
-    "deep": (nested({"type": "object"}, 2_000), nested(1, 2_000)),
+    "deep": (nest({"type": "object"}, 2_000), nest(1, 2_000)),
     "tree": (
         {
             **NODE,
             "$defs": {"either": {"anyOf": [{**NODE, "required": ["x"]}, {**NODE, "required": ["y"]}, {"const": 1}]}},
         },
-        nested("neither", 60),
+        nest("neither", 60),
     ),
     "wide": (
-        {"type": "object", "properties": {"a": {"$ref": "#/$defs/s60"}}, "$defs": doublings(60)},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/s60"}}, "$defs": make_doubling_definitions(60)},
         1,
     ),
 }

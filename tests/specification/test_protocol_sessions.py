@@ -14,8 +14,8 @@ HANDSHAKE_HTTP = over("http", stateless=False)
 CHANGED = "notifications/tools/list_changed"
 
 
-async def status(raw: HttpClient, method: str = "POST", **headers: str) -> int:
-    """The HTTP status of a request with these headers."""
+async def get_status(raw: HttpClient, method: str = "POST", **headers: str) -> int:
+    """Return the HTTP status of a request with these headers."""
     all_headers = {**raw.make_headers({}), **{key.replace("_", "-"): value for key, value in headers.items()}}
     all_headers = {key: value for key, value in all_headers.items() if value}
     body = raw.make_request("tools/list") if method == "POST" else None
@@ -37,21 +37,21 @@ async def test_a_session_id_is_visible_ascii_and_hard_to_guess(connected: Connec
 @HANDSHAKE_HTTP
 async def test_a_session_is_needed_until_it_ends_and_gone_after_that(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        assert await status(raw) == 200
-        assert await status(raw, Mcp_Session_Id="") == 400
-        assert await status(raw, Mcp_Session_Id="made-up") == 404
-        assert await status(raw, "DELETE") in {200, 204}
-        assert await status(raw) == 404
-        assert await status(raw, "GET") == 404
+        assert await get_status(raw) == 200
+        assert await get_status(raw, Mcp_Session_Id="") == 400
+        assert await get_status(raw, Mcp_Session_Id="made-up") == 404
+        assert await get_status(raw, "DELETE") in {200, 204}
+        assert await get_status(raw) == 404
+        assert await get_status(raw, "GET") == 404
 
 
 @proves("http/bad-version")
 @HANDSHAKE_HTTP
-async def test_a_version_that_is_none_is_a_bad_request(connected: Connected) -> None:
+async def test_an_invalid_version_is_a_bad_request(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         for version in ("nonsense", "1999-01-01", "2099-01-01"):
-            assert await status(raw, MCP_Protocol_Version=version) == 400
-        assert await status(raw, MCP_Protocol_Version=HANDSHAKE) == 200
+            assert await get_status(raw, MCP_Protocol_Version=version) == 400
+        assert await get_status(raw, MCP_Protocol_Version=HANDSHAKE) == 200
 
 
 @proves("http/get-stream", "http/one-stream")
@@ -123,7 +123,7 @@ async def test_a_stream_can_be_resumed_from_its_very_start(connected: Connected)
         resumed = await raw.open_stream("again", last_event_id=str(first))
         await raw.call("let_go", {"name": "1"})
         assert (await raw.receive_response(waiting))["result"]["content"][0]["text"] == "let go"
-        await ended(resumed)
+        await wait_for_end(resumed)
 
 
 @proves("http/resumption")
@@ -140,7 +140,7 @@ async def test_no_client_gets_the_messages_of_another_stream(connected: Connecte
         assert other_client.list_notifications() == []
 
 
-async def ended(reply: HttpResponse) -> None:
+async def wait_for_end(reply: HttpResponse) -> None:
     """Wait until a stream has ended."""
     with anyio.fail_after(TIMEOUT):
         await reply.ended.wait()

@@ -18,22 +18,22 @@ TOOLS = "notifications/tools/list_changed"
 async def listen(raw: RawClient, **notifications: Any) -> Any:
     """Open a subscription; its id, once it is acknowledged."""
     number = await raw.send_request("subscriptions/listen", {"notifications": notifications})
-    await raw.receive(lambda message: message.get("method") == ACKNOWLEDGED and id_of(message) == number)
+    await raw.receive(lambda message: message.get("method") == ACKNOWLEDGED and get_subscription_id(message) == number)
     return number
 
 
-def id_of(message: Json) -> Any:
+def get_subscription_id(message: Json) -> Any:
     """Return the subscription of a message."""
     return message.get("params", message.get("result", {})).get("_meta", {}).get(ID)
 
 
 def list_messages_of(raw: RawClient, number: Any) -> list[Json]:
     """Return the messages of a subscription."""
-    return [message for message in raw.received if id_of(message) == number]
+    return [message for message in raw.received if get_subscription_id(message) == number]
 
 
-def methods(messages: Iterable[Json]) -> list[str]:
-    """The methods of some notifications."""
+def list_methods(messages: Iterable[Json]) -> list[str]:
+    """Return the methods of some notifications."""
     return [message["method"] for message in messages]
 
 
@@ -51,7 +51,7 @@ async def test_a_listener_gets_what_it_requested_under_its_id_and_nothing_else(c
             await add(raw, list_name, "newcomer")
         await raw.call("touch", {"uri": "test://watched"})
         await raw.receive_message(TOOLS)
-        assert methods(list_messages_of(raw, number)) == [ACKNOWLEDGED, TOOLS]
+        assert list_methods(list_messages_of(raw, number)) == [ACKNOWLEDGED, TOOLS]
         assert len(raw.list_notifications()) == 2
 
 
@@ -63,7 +63,7 @@ async def test_the_acknowledgment_is_first_also_when_something_changes_at_once(c
         for name in ("a1", "a2", "a3"):
             await add(raw, "tools", name)
         await raw.receive(lambda message: message.get("method") == ACKNOWLEDGED)
-        assert methods(list_messages_of(raw, number))[0] == ACKNOWLEDGED
+        assert list_methods(list_messages_of(raw, number))[0] == ACKNOWLEDGED
 
 
 @proves("subscriptions/honored-subset")
@@ -84,16 +84,16 @@ async def test_subscriptions_are_distinguished_and_end_one_by_one(connected: Con
         await add(raw, "tools", "one")
         for number in (first, second):
             await raw.receive(
-                lambda message, number=number: message.get("method") == TOOLS and id_of(message) == number
+                lambda message, number=number: message.get("method") == TOOLS and get_subscription_id(message) == number
             )
         await raw.cancel(first)
         third = await listen(raw, toolsListChanged=True)
         await add(raw, "tools", "two")
         for number in (second, third):
             await raw.receive(
-                lambda message, number=number: message.get("method") == TOOLS and id_of(message) == number
+                lambda message, number=number: message.get("method") == TOOLS and get_subscription_id(message) == number
             )
-        assert methods(list_messages_of(raw, first)) == [ACKNOWLEDGED, TOOLS]
+        assert list_methods(list_messages_of(raw, first)) == [ACKNOWLEDGED, TOOLS]
         assert [each for each in raw.received if each.get("id") == first] == []
 
 
@@ -117,6 +117,6 @@ async def test_a_subscription_that_the_server_ends_gets_its_result(connected: Co
 async def test_the_id_is_the_requests_own_a_text_too(connected: Connected) -> None:
     async with connected.raw_client() as raw:
         await raw.send_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="a text")
-        assert id_of(await raw.receive_message(ACKNOWLEDGED)) == "a text"
+        assert get_subscription_id(await raw.receive_message(ACKNOWLEDGED)) == "a text"
         await add(raw, "tools", "newcomer")
-        assert id_of(await raw.receive_message(TOOLS)) == "a text"
+        assert get_subscription_id(await raw.receive_message(TOOLS)) == "a text"

@@ -28,8 +28,8 @@ from tests.kits.protocol.protocol_ways import STATELESS_ONLY, Connected, over
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-async def listed(raw: RawClient) -> dict[str, Json]:
-    """The tools, by name."""
+async def list_tools(raw: RawClient) -> dict[str, Json]:
+    """Return the tools by name."""
     tools = (await raw.get_result("tools/list"))["tools"]
     assert len({tool["name"] for tool in tools}) == len(tools)
     return {tool["name"]: tool for tool in tools}
@@ -38,7 +38,7 @@ async def listed(raw: RawClient) -> dict[str, Json]:
 @proves("tools/list", "tools/names", "tools/input-schema")
 async def test_tools_are_listed_with_fitting_names_and_schemas(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        tools = await listed(raw)
+        tools = await list_tools(raw)
         assert {"echo", "person", "crash"} <= tools.keys()
         for name, tool in tools.items():
             assert TOOL_NAME.fullmatch(name)
@@ -88,9 +88,9 @@ async def test_sources_with_a_prefix_share_names(connected: Connected, tmp_path:
 @proves("tools/list-order")
 async def test_the_list_has_the_same_order_each_time(connected: Connected) -> None:
     async with connected.raw_client() as first_client, connected.raw_client() as second_client:
-        first = list(await listed(first_client))
+        first = list(await list_tools(first_client))
         await first_client.call("count", {"name": "any", "limit": 1})
-        assert first == list(await listed(first_client)) == list(await listed(second_client))
+        assert first == list(await list_tools(first_client)) == list(await list_tools(second_client))
 
 
 @proves("tools/list-does-not-vary", "resources/list-does-not-vary", "prompts/list-does-not-vary")
@@ -108,7 +108,7 @@ async def test_lists_do_not_vary_by_connection_or_by_what_was_done_on_it(connect
 @proves("tools/structured-output", "tools/structured-as-text")
 async def test_structured_results_conform_and_are_there_as_text(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        schema = (await listed(raw))["person"]["outputSchema"]
+        schema = (await list_tools(raw))["person"]["outputSchema"]
         result = await raw.call("person", {"name": "Ann", "age": 9})
         assert result["structuredContent"] == {"name": "Ann", "age": 9}
         jsonschema.validate(result["structuredContent"], schema)
@@ -128,7 +128,7 @@ async def test_what_does_not_conform_is_no_structured_result(connected: Connecte
 @STATELESS_ONLY
 async def test_structured_content_is_any_json_value(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        assert (await listed(raw))["numbers"]["outputSchema"]["type"] == "array"
+        assert (await list_tools(raw))["numbers"]["outputSchema"]["type"] == "array"
         result = await raw.call("numbers", {"count": 3})
         assert result["structuredContent"] == [0, 1, 2]
         assert json.loads(result["content"][0]["text"]) == [0, 1, 2]

@@ -36,7 +36,7 @@ async def test_an_unhandled_exception_never_reaches_a_handshake_client_verbatim(
 
 
 @HANDSHAKE_ONLY
-async def test_a_tool_with_an_array_as_output_spoils_no_list_and_no_call_of_a_handshake_client(
+async def test_a_tool_with_an_array_as_output_can_be_listed_and_called_by_a_handshake_client(
     connected: Connected,
 ) -> None:
     async with connected.raw_client() as raw:

@@ -83,7 +83,7 @@ async def test_clients_of_both_eras_are_served_at_once(connected: Connected) -> 
 @over("memory", "http", stateless=False)
 async def test_initialize_answers_with_the_version_that_was_asked_for(connected: Connected) -> None:
     for version in OLDER:
-        welcome = await greeted(connected, version)
+        welcome = await do_handshake(connected, version)
         assert welcome["protocolVersion"] == version
         assert welcome["serverInfo"]["name"] == NAME
         assert welcome["capabilities"]["tools"]
@@ -95,10 +95,10 @@ async def test_initialize_answers_with_the_latest_version_when_it_does_not_know_
     connected: Connected,
 ) -> None:
     for version in ("1999-01-01", "2099-01-01", STATELESS):
-        assert (await greeted(connected, version))["protocolVersion"] == HANDSHAKE
+        assert (await do_handshake(connected, version))["protocolVersion"] == HANDSHAKE
 
 
-async def greeted(connected: Connected, version: str) -> Json:
+async def do_handshake(connected: Connected, version: str) -> Json:
     """Return the result of the handshake for a new client of this version."""
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT_INFO}
     async with connected.raw_client(initialize=False) as raw:
@@ -128,7 +128,7 @@ async def test_ping_is_answered_with_nothing_also_while_a_call_runs(connected: C
 )
 async def test_what_is_served_is_declared_and_what_is_declared_is_served(connected: Connected) -> None:
     async with connected.raw_client() as raw:
-        server_capabilities = await capabilities(raw)
+        server_capabilities = await get_capabilities(raw)
         assert server_capabilities["tools"] == {"listChanged": True}
         assert server_capabilities["resources"] == {"listChanged": True, "subscribe": True}
         assert server_capabilities["prompts"] == {"listChanged": True}
@@ -141,8 +141,8 @@ async def test_what_is_served_is_declared_and_what_is_declared_is_served(connect
             assert await raw.get_result("resources/subscribe", {"uri": "test://watched"}) == {}
 
 
-async def capabilities(raw: Any) -> Json:
-    """Return the declared capabilities of the server, in this era's way."""
+async def get_capabilities(raw: Any) -> Json:
+    """Return the capabilities of the server, from the handshake or from server/discover."""
     server_capabilities: Json = (await raw.get_result("server/discover") if raw.stateless else raw.initialize_result)[
         "capabilities"
     ]
@@ -150,7 +150,7 @@ async def capabilities(raw: Any) -> Json:
 
 
 @EVERY_TRANSPORT
-async def test_the_official_client_hears_the_same(connected: Connected) -> None:
+async def test_the_official_client_gets_the_same(connected: Connected) -> None:
     async with connected.client(mode="auto" if connected.stateless else "legacy") as client:
         assert (client.protocol_version == STATELESS) == connected.stateless
         assert client.server_info is not None

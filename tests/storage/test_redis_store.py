@@ -56,7 +56,7 @@ async def test_one_of_many_concurrent_adds_succeeds(store: RedisStore, redis_ser
     await second_store.aclose()
 
 
-async def test_a_deleted_value_need_not_exist_and_can_be_added_again(store: RedisStore) -> None:
+async def test_a_missing_value_can_be_deleted_and_a_deleted_one_added_again(store: RedisStore) -> None:
     await store.delete("key")
     await store.set("key", b"1", 60)
     await store.delete("key")

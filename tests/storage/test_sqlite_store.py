@@ -112,7 +112,7 @@ async def test_the_file_is_created_with_the_first_value(file: Path) -> None:
     assert not files(file.parent.parent)
 
 
-async def test_the_file_is_for_its_owner_and_nothing_lies_beside_it(file: Path) -> None:
+async def test_only_the_owner_can_read_the_file_and_there_are_no_other_files(file: Path) -> None:
     await SqliteStore(file).set("a", b"1", 10)
     assert [(path.name, path.stat().st_mode & 0o777) for path in files(file.parent)] == [("kept.sqlite3", 0o600)]
     assert file.parent.stat().st_mode & 0o777 == 0o700

@@ -104,7 +104,7 @@ async def test_one_of_many_concurrent_adds_succeeds() -> None:
     assert await store.get("key") == str(won[0]).encode()
 
 
-async def test_a_value_is_deleted_and_need_not_exist() -> None:
+async def test_a_value_can_be_deleted_even_if_it_does_not_exist() -> None:
     clock = Clock()
     store = MemoryStore(clock=clock)
     await store.set("key", b"1", 10)

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(params=[False, True], ids=["handshake", "stateless"])
 def stateless(request: pytest.FixtureRequest) -> bool:
-    """Both eras of the protocol."""
+    """Run a test in both eras."""
     return bool(request.param)

@@ -40,7 +40,7 @@ PARAMS = st.dictionaries(st.text(), st.text() | st.integers(-(2**63), 2**63 - 1)
 )
 
 
-def cut(chunks: list[bytes], limit: int) -> list[bytes | None]:
+def split_frames(chunks: list[bytes], limit: int) -> list[bytes | None]:
     lines = LineSplitter(limit)
     return [line for chunk in chunks for line in lines.feed(chunk)] + list(lines.finish())
 
@@ -56,7 +56,7 @@ def test_any_split_of_the_bytes_gives_the_same_lines(text: bytes, places: list[i
     edges = sorted({0, len(text), *(place for place in places if place < len(text))})
     chunks = [text[start:end] for start, end in pairwise(edges)]
     expected = [None if len(line) > limit else line for line in text.split(b"\n") if len(line) > limit or line.strip()]
-    assert cut(chunks, limit) == cut([text], limit) == expected
+    assert split_frames(chunks, limit) == split_frames([text], limit) == expected
 
 
 def test_a_line_of_any_length_is_dropped_in_constant_memory() -> None:

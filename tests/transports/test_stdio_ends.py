@@ -56,7 +56,7 @@ def bridge(slow: Slow) -> Bridge:
     return Bridge(registry)
 
 
-def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
+def watch_end_of_input(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
     """Return an event for the end of input."""
     noticed = anyio.Event()
     end_listeners = bridge.endpoint.close_subscriptions
@@ -69,7 +69,7 @@ def ending(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
     return noticed
 
 
-async def begun(client: StdioClient, slow: Slow) -> int:
+async def begin_call(client: StdioClient, slow: Slow) -> int:
     number = await client.send_call("slow")
     await wait_for_event(slow.begun)
     return number
@@ -78,9 +78,9 @@ async def begun(client: StdioClient, slow: Slow) -> int:
 async def test_calls_in_flight_at_the_end_of_input_are_all_answered(
     bridge: Bridge, slow: Slow, stateless: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noticed = ending(bridge, monkeypatch)
+    noticed = watch_end_of_input(bridge, monkeypatch)
     async with serve_over_pipes(bridge, stateless=stateless) as client:
-        numbers = [await begun(client, slow) for _ in range(5)]
+        numbers = [await begin_call(client, slow) for _ in range(5)]
         quick = await client.send_call("quick")
         client.close_input()
         await wait_for_event(noticed)
@@ -93,7 +93,7 @@ async def test_a_call_that_takes_longer_than_the_drain_gets_an_error(
     bridge: Bridge, slow: Slow, stateless: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve_over_pipes(bridge, stateless=stateless, drain=0.05) as client:
-        number = await begun(client, slow)
+        number = await begin_call(client, slow)
         client.close_input()
         (answer,) = await client.receive_rest()
         assert (answer["id"], answer["error"]["code"]) == (number, -32000)
@@ -120,7 +120,7 @@ async def test_a_listener_that_opens_with_its_last_line_gets_its_final_result_to
 
 async def test_a_cancelled_call_stops_and_is_not_answered(bridge: Bridge, slow: Slow, stateless: bool) -> None:
     async with serve_over_pipes(bridge, stateless=stateless, drain=3600) as client:
-        number = await begun(client, slow)
+        number = await begin_call(client, slow)
         await client.notify("notifications/cancelled", {"requestId": number, "reason": "enough"})
         await wait_for_event(slow.stopped)
         assert (await client.receive_response(await client.send_call("quick")))["result"]["content"][0][
@@ -169,9 +169,9 @@ async def test_a_signal_is_handled_at_any_moment_of_the_event_loop() -> None:
     async def drain() -> None:
         arrival.set()
 
-    with ShutdownSignals() as ending:
+    with ShutdownSignals() as watch_end_of_input:
         async with anyio.create_task_group() as tasks:
-            with ending.handle_while_serving(lambda: tasks.start_soon(drain), lambda: None, TIMEOUT):
+            with watch_end_of_input.handle_while_serving(lambda: tasks.start_soon(drain), lambda: None, TIMEOUT):
                 # as in a callback that a thread of no loop has asked for, which Python may interrupt
                 Context().run(lambda: (signal.raise_signal(signal.SIGTERM), None))
                 with anyio.fail_after(TIMEOUT):
@@ -193,8 +193,11 @@ async def test_one_signal_that_arrives_in_both_ways_drains_although_one_handler_
 
     called: list[str] = []
     numbers = memoryview(bytearray(4096)).cast("i")
-    ending = ShutdownSignals(guard=Relaying(numbers))
-    with ending, ending.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), TIMEOUT):
+    watch_end_of_input = ShutdownSignals(guard=Relaying(numbers))
+    with (
+        watch_end_of_input,
+        watch_end_of_input.handle_while_serving(lambda: called.append("drain"), lambda: called.append("now"), TIMEOUT),
+    ):
         signal.raise_signal(signal.SIGTERM)
         await anyio.wait_all_tasks_blocked()
     assert called == ["drain"]

@@ -21,35 +21,35 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 @tool
-def length(text: str) -> int:
-    """How long a text is."""
+def get_length(text: str) -> int:
+    """Return the length of a text."""
     return len(text)
 
 
 @tool
 def repeat(text: str, times: int) -> str:
-    """A text many times."""
+    """Return a text many times."""
     return text * times
 
 
 @pytest.fixture
 def registry() -> ToolRegistry:
     registry = ToolRegistry()
-    registry.register(length.tool_entry)
+    registry.register(get_length.tool_entry)
     registry.register(repeat.tool_entry)
     return registry
 
 
-def text_of(answer: dict[str, Any]) -> str:
+def get_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["content"][0]["text"])
 
 
-def error_of(answer: dict[str, Any]) -> tuple[Any, int]:
+def get_error(answer: dict[str, Any]) -> tuple[Any, int]:
     return answer["id"], answer["error"]["code"]
 
 
-async def still_served(client: StdioClient) -> None:
-    assert text_of(await client.receive_response(await client.send_call("length", {"text": "four"}))) == "4"
+async def assert_still_served(client: StdioClient) -> None:
+    assert get_text(await client.receive_response(await client.send_call("length", {"text": "four"}))) == "4"
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ async def test_a_line_that_is_no_request_is_answered_and_the_next_one_served(
 ) -> None:
     async with serve_over_pipes(registry, stateless=stateless, initialize=False) as client:
         await client.write(data)
-        assert error_of(await client.receive_response(number)) == (number, code)
+        assert get_error(await client.receive_response(number)) == (number, code)
         await client.initialize()
         await client.write(data)
-        assert error_of(await client.receive_response(number)) == (number, code)
-        await still_served(client)
+        assert get_error(await client.receive_response(number)) == (number, code)
+        await assert_still_served(client)
 
 
 async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
@@ -88,14 +88,14 @@ async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
         for escaped_text, text in halves.items():
             request = client.make_request("tools/call", {"name": "repeat", "arguments": {"text": "TEXT", "times": 1}})
             await client.write(encode_line(request).replace(b"TEXT", escaped_text.encode()))
-            assert text_of(await client.receive_response(request["id"])) == text
+            assert get_text(await client.receive_response(request["id"])) == text
 
 
 async def test_a_byte_order_mark_before_a_line_is_ignored(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, stateless=True) as client:
         request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "four"}})
         await client.write(b"\xef\xbb\xbf" + encode_line(request))
-        assert text_of(await client.receive_response(request["id"])) == "4"
+        assert get_text(await client.receive_response(request["id"])) == "4"
 
 
 async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) -> None:
@@ -104,17 +104,17 @@ async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) ->
         fill = MAX_LINE - (len(encode_line(request)) - 1)
         request["params"]["arguments"]["text"] = "x" * fill
         await client.send(request)
-        assert text_of(await client.receive_response(request["id"])) == str(fill)
+        assert get_text(await client.receive_response(request["id"])) == str(fill)
         request["params"]["arguments"]["text"] += "x"
         await client.send(request)
-        assert error_of(await client.receive_response(None)) == (None, -32600)
+        assert get_error(await client.receive_response(None)) == (None, -32600)
 
 
 async def test_a_last_line_that_is_too_long_and_has_no_newline_is_rejected(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, initialize=False) as client:
         await client.write(b"x" * (MAX_LINE + 1))
         client.close_input()
-        assert [error_of(answer) for answer in await client.receive_rest()] == [(None, -32600)]
+        assert [get_error(answer) for answer in await client.receive_rest()] == [(None, -32600)]
 
 
 async def test_blank_lines_are_ignored(registry: ToolRegistry) -> None:
@@ -122,7 +122,7 @@ async def test_blank_lines_are_ignored(registry: ToolRegistry) -> None:
         await client.write(b"\n  \n\r\n\t\n")
         await client.initialize()
         await client.write(b"\n\n")
-        await still_served(client)
+        await assert_still_served(client)
         client.close_input()
         assert await client.receive_rest() == []
         assert all("error" not in message for message in client.received)
@@ -132,7 +132,7 @@ async def test_lines_may_end_with_a_carriage_return(registry: ToolRegistry) -> N
     async with serve_over_pipes(registry) as client:
         request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "1"}})
         await client.write(json.dumps(request).encode() + b"\r\n")
-        assert text_of(await client.receive_response(request["id"])) == "1"
+        assert get_text(await client.receive_response(request["id"])) == "1"
 
 
 @BOTH_LOOPS
@@ -142,13 +142,13 @@ async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: T
         for byte in encode_line(request):
             await client.write(bytes([byte]))
             await anyio.lowlevel.checkpoint()
-        assert text_of(await client.receive_response(request["id"])) == "1"
+        assert get_text(await client.receive_response(request["id"])) == "1"
         many = [
             client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)
         ]
         await client.write(b"".join(map(encode_line, many)))
         for n, piece in enumerate(many):
-            assert text_of(await client.receive_response(piece["id"])) == str(n)
+            assert get_text(await client.receive_response(piece["id"])) == str(n)
 
 
 async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: ToolRegistry, stateless: bool) -> None:
@@ -157,19 +157,19 @@ async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: 
         error = (await client.receive_response(await client.send_call("lenght", {"text": "x"})))["error"]
         assert (error["code"], error["data"]) == (-32602, {"name": "lenght"})
         assert (await client.request("tools/call", {"arguments": {}}))["error"]["code"] == -32602
-        await still_served(client)
+        await assert_still_served(client)
 
 
 async def test_invalid_arguments_are_a_result_for_the_model(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
         answer = await client.receive_response(await client.send_call("length", {"text": 7}))
         assert answer["result"]["isError"] is True
-        assert "text" in text_of(answer)
+        assert "text" in get_text(answer)
 
 
 async def test_a_stateless_client_needs_no_initialization(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, stateless=True) as client:
-        await still_served(client)
+        await assert_still_served(client)
         assert (await client.request("server/discover"))["result"]["capabilities"]["tools"]["listChanged"] is True
 
 
@@ -179,7 +179,7 @@ async def test_the_first_request_decides_the_era_of_a_connection(registry: ToolR
             await client.send({"jsonrpc": "2.0", "id": method, "method": method})
             await client.receive_response(method)
         await client.initialize()
-        await still_served(client)
+        await assert_still_served(client)
 
 
 async def test_a_handshake_client_receives_the_capability_of_changed_lists(registry: ToolRegistry) -> None:
@@ -215,7 +215,7 @@ async def test_responses_wait_for_a_slow_reader_and_none_is_lost(registry: ToolR
     async with serve_over_pipes(registry) as client:
         numbers = [await client.send_call("repeat", {"text": "x", "times": 700_000}) for _ in range(8)]
         client.close_input()
-        answers = {answer["id"]: text_of(answer) for answer in await client.receive_rest()}
+        answers = {answer["id"]: get_text(answer) for answer in await client.receive_rest()}
         assert answers == dict.fromkeys(numbers, "x" * 700_000)
 
 
@@ -305,5 +305,5 @@ async def test_a_tool_that_sends_more_than_is_read_waits_for_the_reader() -> Non
             await start.wait()
         await anyio.wait_all_tasks_blocked()
         assert 0 < len(sent_steps) < 50
-        assert text_of(await client.receive_response(number)) == "said all"
+        assert get_text(await client.receive_response(number)) == "said all"
     assert len(client.received) == 1 + 100 + 1

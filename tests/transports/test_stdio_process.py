@@ -29,7 +29,7 @@ CHANGED = "notifications/tools/list_changed"
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The event loop of the process does not depend on the one of the test."""
+    """Return asyncio, because the event loop of the process does not depend on the loop of the test."""
     return "asyncio"
 
 
@@ -41,8 +41,8 @@ def fifo(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def held(server: StdioProcessClient, fifo: Path) -> Any:
-    """A running call of `gate`. It ends with the block."""
+async def hold_call(server: StdioProcessClient, fifo: Path) -> Any:
+    """Keep a call of `gate` running during the block."""
     number = await server.send_call("gate", {"fifo": str(fifo)})
     with anyio.fail_after(TIMEOUT):
         descriptor = await to_thread.run_sync(os.open, fifo, os.O_WRONLY, abandon_on_cancel=True)
@@ -55,14 +55,14 @@ async def held(server: StdioProcessClient, fifo: Path) -> Any:
         os.close(descriptor)
 
 
-def patient_settings(folder: Path) -> Path:
-    """Settings for the tools of this module with a long drain."""
+def write_settings(folder: Path) -> Path:
+    """Write settings with the tools of this module and a long drain."""
     path = folder / "mcp-bridge.json"
     path.write_text(json.dumps({"limits": {"drain": "1h"}, "sources": [{"type": "python", "path": str(TOOLS)}]}))
     return path
 
 
-def text_of(answer: dict[str, Any]) -> str:
+def get_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["content"][0]["text"])
 
 
@@ -74,12 +74,12 @@ async def test_a_process_responds_to_garbage_and_continues(fifo: Path) -> None:
         await server.initialize()
         assert (await server.request("no/such"))["error"]["code"] == -32601
         assert (await server.receive_response(await server.send_call("no_such")))["error"]["code"] == -32602
-        async with held(server, fifo) as waiting:
+        async with hold_call(server, fifo) as waiting:
             last = server.make_request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
             await server.write(encode_line(last).rstrip(b"\n"))
             server.close_input()
-            assert text_of(await server.receive_response(last["id"])) == "3"
-        assert text_of(await server.receive_response(waiting)) == "released"
+            assert get_text(await server.receive_response(last["id"])) == "3"
+        assert get_text(await server.receive_response(waiting)) == "released"
         assert await server.receive_rest() == []
         assert await server.wait() == 0
 
@@ -89,8 +89,8 @@ async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
         async with serve_file(TOOLS, stderr=stderr, initialize=False) as server:
             # StdioClient accepts only JSON-RPC on stdout.
             await server.initialize()
-            assert text_of(await server.receive_response(await server.send_call("noisy"))) == "read '' and ''"
-            assert text_of(await server.receive_response(await server.send_call("noisy_async"))) == "read ''"
+            assert get_text(await server.receive_response(await server.send_call("noisy"))) == "read '' and ''"
+            assert get_text(await server.receive_response(await server.send_call("noisy_async"))) == "read ''"
             server.close_input()
             assert await server.receive_rest() == []
     output = (tmp_path / "stderr").read_text()
@@ -103,31 +103,31 @@ async def test_only_messages_reach_stdout(tmp_path: Path) -> None:
 async def test_at_a_signal_calls_in_flight_are_answered(number: signal.Signals, fifo: Path) -> None:
     async with serve_file(TOOLS, stateless=True) as server:
         descriptor = await server.subscribe_to_tools()
-        async with held(server, fifo) as waiting:
+        async with hold_call(server, fifo) as waiting:
             server.signal(number)
             assert (await server.receive_response(descriptor))["result"][
                 "resultType"
                 # So the signal has arrived.
             ] == "complete"
-        assert text_of(await server.receive_response(waiting)) == "released"
+        assert get_text(await server.receive_response(waiting)) == "released"
         assert await server.wait() == 0
         assert await server.receive_rest() == []
 
 
 async def test_at_a_signal_a_handshake_client_is_answered_too(fifo: Path) -> None:
     async with serve_file(TOOLS) as server:
-        async with held(server, fifo) as waiting:
+        async with hold_call(server, fifo) as waiting:
             server.signal(signal.SIGTERM)
-        assert text_of(await server.receive_response(waiting)) == "released"
+        assert get_text(await server.receive_response(waiting)) == "released"
         assert await server.wait() == 0
 
 
 async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
-    async with serve_file(patient_settings(tmp_path), stateless=True) as server:
+    async with serve_file(write_settings(tmp_path), stateless=True) as server:
         descriptor = await server.subscribe_to_tools()
         await server.send_call("forever", {"diary": str(diary)})
-        async with held(server, fifo):
+        async with hold_call(server, fifo):
             server.signal(signal.SIGTERM)
             await server.receive_response(descriptor)
             server.signal(signal.SIGTERM)
@@ -137,10 +137,10 @@ async def test_a_second_signal_ends_at_once(fifo: Path, tmp_path: Path) -> None:
 
 async def test_a_second_interrupt_with_nothing_but_coroutines_ends_at_once(tmp_path: Path) -> None:
     diary = tmp_path / "diary"
-    async with serve_file(patient_settings(tmp_path), stateless=True) as server:
+    async with serve_file(write_settings(tmp_path), stateless=True) as server:
         descriptor = await server.subscribe_to_tools()
         await server.send_call("forever", {"diary": str(diary)})
-        await written(diary, "begun")
+        await wait_for_text(diary, "begun")
         server.signal(signal.SIGINT)
         await server.receive_response(descriptor)
         server.signal(signal.SIGINT)
@@ -162,7 +162,7 @@ async def test_a_client_that_closes_the_output_ends_the_process_cleanly(input_op
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
-def requests() -> Iterator[dict[str, Any]]:
+def list_requests() -> Iterator[dict[str, Any]]:
     for number in range(50):
         params = {"name": "add", "arguments": {"a": number, "b": 1}, "_meta": ENVELOPE}
         yield {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
@@ -170,13 +170,13 @@ def requests() -> Iterator[dict[str, Any]]:
 
 async def test_input_and_output_may_be_files(tmp_path: Path) -> None:
     source, sink = tmp_path / "requests", tmp_path / "answers"
-    source.write_bytes(b"".join(map(encode_line, requests())).rstrip(b"\n"))
+    source.write_bytes(b"".join(map(encode_line, list_requests())).rstrip(b"\n"))
     with source.open("rb") as stdin, sink.open("wb") as stdout:
         process = await to_thread.run_sync(
             lambda: subprocess.run(make_serve_command(TOOLS), stdin=stdin, stdout=stdout, check=True, timeout=TIMEOUT)
         )
     answers = [json.loads(line) for line in sink.read_bytes().splitlines()]
-    assert sorted((line["id"], text_of(line)) for line in answers) == [(n, str(n + 1)) for n in range(50)]
+    assert sorted((line["id"], get_text(line)) for line in answers) == [(n, str(n + 1)) for n in range(50)]
     assert process.returncode == 0
 
 
@@ -214,14 +214,14 @@ async def test_the_official_client_calls_receives_progress_and_cancels(tmp_path:
             assert progress_values == [1, 2, 3, 4]
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "forever", {"diary": str(diary)})
-                await written(diary, "begun")
+                await wait_for_text(diary, "begun")
                 tasks.cancel_scope.cancel()
-            await written(diary, "CancelledError")
+            await wait_for_text(diary, "CancelledError")
             assert not (await client.call_tool("add", {"a": 1, "b": 2})).is_error
 
 
-async def written(path: Path, text: str) -> None:
-    """Wait until another process has written this."""
+async def wait_for_text(path: Path, text: str) -> None:
+    """Wait until another process has written this text."""
 
     def found() -> bool:
         return path.exists() and path.read_text() == text
@@ -250,8 +250,8 @@ def newcomer() -> str:
 """
 
 
-def edit(path: Path, text: str) -> None:
-    """As editors do: in one step."""
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file in one step, as editors do."""
     draft = path.with_suffix(".draft")
     draft.write_text(text)
     draft.replace(path)
@@ -265,26 +265,26 @@ async def test_an_edited_file_changes_the_tools_notifies_the_client_and_loses_no
     path = folder / "edited_tools.py"
     path.write_text(BEFORE)
     async with serve_file(path, "--reload") as server:
-        assert await listed(server) == ["gate"]
-        async with held(server, fifo) as waiting:
-            await edited(server, path, AFTER)
-            assert await listed(server) == ["newcomer"]
-        assert text_of(await server.receive_response(waiting)) == "released by the old one"
-        assert text_of(await server.receive_response(await server.send_call("newcomer"))) == "hello"
+        assert await list_tools(server) == ["gate"]
+        async with hold_call(server, fifo) as waiting:
+            await edit_until_noticed(server, path, AFTER)
+            assert await list_tools(server) == ["newcomer"]
+        assert get_text(await server.receive_response(waiting)) == "released by the old one"
+        assert get_text(await server.receive_response(await server.send_call("newcomer"))) == "hello"
         assert (await server.receive_response(await server.send_call("gate", {"fifo": ""})))["error"]["code"] == -32602
         server.close_input()
         assert await server.wait() == 0
 
 
-async def listed(server: StdioProcessClient) -> list[str]:
+async def list_tools(server: StdioProcessClient) -> list[str]:
     return [tool["name"] for tool in (await server.request("tools/list"))["result"]["tools"]]
 
 
-async def edited(server: StdioProcessClient, path: Path, text: str) -> None:
-    """Edit until it is noticed: the first edits may come before the process watches."""
+async def edit_until_noticed(server: StdioProcessClient, path: Path, text: str) -> None:
+    """Edit a file until the server reloads it: the first edits may precede its watching."""
     with anyio.fail_after(TIMEOUT):
         while True:
-            edit(path, text)
+            replace_file(path, text)
             with anyio.move_on_after(1):
                 await server.receive_message(CHANGED)
                 return
@@ -303,7 +303,7 @@ async def test_the_official_client_listens_for_an_edit(tmp_path: Path) -> None:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["gate"]
             notification = None
             while notification is None:
-                edit(path, AFTER)
+                replace_file(path, AFTER)
                 with anyio.move_on_after(1):
                     notification = await anext(stream)
             assert notification == ToolsListChanged()

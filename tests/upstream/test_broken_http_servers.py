@@ -59,7 +59,7 @@ def write_url(address: str, **options: object) -> Json:
 
 
 @pytest.mark.parametrize("fault", [*NEVER_READY, *AT_CALLS])
-async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path: Path) -> None:
+async def test_a_good_server_is_served_next_to_a_broken_one(fault: str, tmp_path: Path) -> None:
     with run_http_server() as good, run_http_server(fault) as broken:
         servers = {"good": write_url(good), "broken": write_url(broken)}
         began = time.monotonic()

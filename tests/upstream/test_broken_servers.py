@@ -84,7 +84,7 @@ ON_TRIO = ("crash at start", "crash in call", "hang at start", "endless line", "
     ("fault", "anyio_backend"),
     [*((fault, "asyncio") for fault in (*NEVER_READY, *AT_CALLS)), *((fault, "trio") for fault in ON_TRIO)],
 )
-async def test_a_good_server_is_served_beside_a_broken_one(fault: str, tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_good_server_is_served_next_to_a_broken_one(fault: str, tmp_path: Path, anyio_backend: str) -> None:
     token = make_token()
     began = time.monotonic()
     servers = {"good": write_command(token=token), "broken": write_command(fault, token)}

@@ -30,7 +30,7 @@ ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "session
 
 
 @contextlib.asynccontextmanager
-async def host(entry: Json, folder: Path, access: Access | None = None) -> AsyncIterator[str]:
+async def serve_bridge(entry: Json, folder: Path, access: Access | None = None) -> AsyncIterator[str]:
     """Serve a bridge in front of one server over HTTP; yield its address once it is connected."""
     async with serve_http(build_bridge(entry, folder), access=access) as (base, _):
         yield base
@@ -64,7 +64,7 @@ def is_running(pid: int) -> bool:
 
 
 async def test_each_client_has_a_separate_state(tmp_path: Path) -> None:
-    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         counts = [await count(client) for client in (ada, ada, bob, ada)]
     assert [number for number, _ in counts] == [1, 2, 1, 3]
@@ -72,19 +72,23 @@ async def test_each_client_has_a_separate_state(tmp_path: Path) -> None:
 
 
 async def test_clients_of_a_shared_server_share_its_state(tmp_path: Path) -> None:
-    async with host({**ENTRY, "sessions": "shared"}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with (
+        serve_bridge({**ENTRY, "sessions": "shared"}, tmp_path) as base,
+        connect(base) as ada,
+        connect(base) as bob,
+    ):
         await wait_for_tool(ada, "count")
         assert [(await count(client))[0] for client in (ada, bob)] == [1, 2]
 
 
 async def test_clients_without_a_session_share_the_first_connection(tmp_path: Path) -> None:
-    async with host(ENTRY, tmp_path) as base, connect(base, STATELESS) as ada, connect(base, STATELESS) as bob:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base, STATELESS) as ada, connect(base, STATELESS) as bob:
         await wait_for_tool(ada, "count")
         assert [(await count(client))[0] for client in (ada, bob)] == [1, 2]
 
 
 async def test_the_process_of_a_client_ends_when_it_disconnects(tmp_path: Path) -> None:
-    async with host(ENTRY, tmp_path) as base, connect(base) as ada:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         _, remaining_pid = await count(ada)
         async with connect(base) as bob:
@@ -98,7 +102,7 @@ async def test_an_idle_connection_ends_and_the_next_call_opens_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_sessions, "IDLE_TIMEOUT", 0.2)
-    async with host(ENTRY, tmp_path) as base, connect(base) as ada:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         _, old_pid = await count(ada)
         await wait_until_ended(old_pid)
@@ -108,7 +112,7 @@ async def test_an_idle_connection_ends_and_the_next_call_opens_another(
 
 
 async def test_another_client_ends_the_connection_that_is_idle_longest(tmp_path: Path) -> None:
-    async with host({**ENTRY, "sessions": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with serve_bridge({**ENTRY, "sessions": 1}, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         _, first = await count(ada)
         assert (await count(bob))[0] == 1
@@ -118,7 +122,7 @@ async def test_another_client_ends_the_connection_that_is_idle_longest(tmp_path:
 
 async def test_a_user_with_many_clients_does_not_use_all_connections(tmp_path: Path) -> None:
     access = Access(authenticator=Authenticator(StaticTokens(named={"ada": "a" * 32, "bob": "b" * 32})))
-    async with host({**ENTRY, "sessions": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
+    async with serve_bridge({**ENTRY, "sessions": 4}, tmp_path, access) as base, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect(base, token="a" * 32)) for _ in range(4)]
         await wait_for_tool(clients[0], "count")
         pids = [(await count(client))[1] for client in clients]
@@ -130,7 +134,7 @@ async def test_a_user_with_many_clients_does_not_use_all_connections(tmp_path: P
 
 
 async def test_a_crash_in_the_process_of_a_client_affects_no_other(tmp_path: Path) -> None:
-    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         await count(ada)
         await count(bob)
@@ -139,7 +143,7 @@ async def test_a_crash_in_the_process_of_a_client_affects_no_other(tmp_path: Pat
 
 
 async def test_all_processes_of_clients_end_with_the_bridge(tmp_path: Path) -> None:
-    async with host(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
+    async with serve_bridge(ENTRY, tmp_path) as base, connect(base) as ada, connect(base) as bob:
         await wait_for_tool(ada, "count")
         pids = [(await count(client))[1] for client in (ada, bob)]
     assert [pid for pid in pids if is_running(pid)] == []
@@ -147,7 +151,7 @@ async def test_all_processes_of_clients_end_with_the_bridge(tmp_path: Path) -> N
 
 async def test_a_tool_with_another_definition_in_a_second_process_is_not_called(tmp_path: Path) -> None:
     entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")]}
-    async with host(entry, tmp_path) as base, connect(base) as ada:
+    async with serve_bridge(entry, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         result = await ada.call_tool("count", {})
     assert result.is_error
@@ -157,7 +161,7 @@ async def test_a_tool_with_another_definition_in_a_second_process_is_not_called(
 
 async def test_definitions_of_second_processes_are_not_compared_if_changes_are_ignored(tmp_path: Path) -> None:
     entry = {**ENTRY, "args": [*ENTRY["args"], str(tmp_path / "started")], "changes": "ignore"}
-    async with host(entry, tmp_path) as base, connect(base) as ada:
+    async with serve_bridge(entry, tmp_path) as base, connect(base) as ada:
         await wait_for_tool(ada, "count")
         assert (await count(ada))[0] == 1
 
@@ -168,7 +172,7 @@ async def test_a_client_that_disconnects_while_its_connection_opens_releases_it(
         async with forward_connections(server, opening) as address:
             entry = {"url": f"{address}/sse", "transport": "sse", "sessions": "client"}
             entry |= {"sessions": 1, "start_timeout": 1000}
-            async with host(entry, tmp_path) as base, connect(base) as bob:
+            async with serve_bridge(entry, tmp_path) as base, connect(base) as bob:
                 await wait_for_tool(bob, "echo")
                 async with connect(base) as ada, anyio.create_task_group() as tasks:
                     tasks.start_soon(ada.call_tool, "echo", {"text": "never"})
@@ -179,7 +183,7 @@ async def test_a_client_that_disconnects_while_its_connection_opens_releases_it(
 
 @contextlib.asynccontextmanager
 async def forward_connections(server: str, opening: anyio.Event) -> AsyncIterator[str]:
-    """Pass connections to a server on; yield the address. The second event stream is never answered."""
+    """Forward connections to a server; yield the address. The second event stream never gets a response."""
     streams = 0
 
     async def forward(client: SocketStream) -> None:
@@ -219,7 +223,10 @@ async def test_questions_over_stdio_reach_several_clients_concurrently(tmp_path:
     with warnings.catch_warnings(), Way("stdio", "handshake").run_server() as entry:
         # Sampling and roots are deprecated.
         warnings.simplefilter("ignore")
-        async with host({**entry, "sessions": "client"}, tmp_path) as base, contextlib.AsyncExitStack() as stack:
+        async with (
+            serve_bridge({**entry, "sessions": "client"}, tmp_path) as base,
+            contextlib.AsyncExitStack() as stack,
+        ):
             clients = {name: await stack.enter_async_context(connect(base, **Host(name).options)) for name in NAMES[:2]}
             await wait_for_tool(clients["Ada"], "ask_form")
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with tasks."""
+    """Run a server with tasks, and return its address."""
     with run_everything_server(tmp_path_factory.mktemp("tasks")) as url:
         yield url
 

@@ -66,7 +66,7 @@ async def test_servers_start_in_turns_and_slow_ones_do_not_delay_others(
     assert turns.borrowed_tokens == 0
 
 
-async def test_fifteen_good_servers_are_served_beside_five_broken_ones(tmp_path: Path) -> None:
+async def test_fifteen_good_servers_are_served_next_to_five_broken_ones(tmp_path: Path) -> None:
     token = make_token()
     with run_http_server() as address:
         good: Json = {f"stdio{number}": write_command(token=token) for number in range(9)}

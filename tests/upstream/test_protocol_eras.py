@@ -120,7 +120,7 @@ async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The server at a URL."""
+    """Run the server, and return its URL."""
     port = find_free_port()
     with subprocess.Popen([sys.executable, SERVER, "http", str(port)], stderr=subprocess.DEVNULL) as process:
         try:

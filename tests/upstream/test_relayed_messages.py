@@ -35,7 +35,7 @@ PAGE = types.ResourceTemplateReference(type="ref/resource", uri="page://{id}")
 
 @pytest.fixture(scope="module", params=WAYS, ids=str)
 def entry(request: pytest.FixtureRequest) -> Iterator[Json]:
-    """A server, reached in each way."""
+    """Return the entry of a server, for each way to it."""
     with request.param.run_server() as running:
         yield running
 
@@ -49,7 +49,7 @@ def asking_entry(request: pytest.FixtureRequest) -> Iterator[Json]:
 
 @pytest.fixture(params=ERAS)
 def mode(request: pytest.FixtureRequest) -> Any:
-    """The era of the client."""
+    """Return the era of the client."""
     return request.param
 
 

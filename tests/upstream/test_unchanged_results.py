@@ -35,13 +35,13 @@ FAILURE: Json = {
 
 @pytest.fixture(params=ERAS)
 def mode(request: pytest.FixtureRequest) -> Any:
-    """The era of the client."""
+    """Return the era of the client."""
     return request.param
 
 
 @pytest.fixture(params=["handshake", "stateless"])
 async def client(request: pytest.FixtureRequest, mode: str, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client of a bridge in front of the server."""
+    """Connect a client to a bridge in front of the server."""
     entry = {"command": sys.executable, "args": ["-I", "-S", str(SERVER), request.param]}
     async with connect_to(entry, tmp_path, mode) as session:
         yield session

@@ -326,7 +326,7 @@ async def test_a_connection_that_sends_no_request_is_closed_without_effect_on_ot
     assert not results[0].is_error
 
 
-async def test_an_answer_to_no_question_settles_nothing(folder: Path) -> None:
+async def test_an_answer_without_a_question_has_no_effect(folder: Path) -> None:
     desk, results = QuestionDesk(), []
     async with open_desk(desk, folder), connect_users(folder) as user, anyio.create_task_group() as tasks:
         tasks.start_soon(call_add, build_host(desk=desk), "legacy", results)

@@ -267,7 +267,7 @@ def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, findi
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_generated_messages_neither_stop_nor_silence_nor_fill_the_server(fuzzed: Fuzzed) -> None:
+def test_generated_messages_do_not_stop_the_server_or_its_responses_or_fill_its_memory(fuzzed: Fuzzed) -> None:
     @use_examples(50)
     @given(bodies=generate_sequences(stateless=fuzzed.server.way.stateless))
     def check(bodies: list[bytes]) -> None:

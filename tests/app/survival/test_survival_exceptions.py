@@ -51,7 +51,7 @@ def test_an_error_in_a_child_task_reaches_the_call_that_awaits_it(server: Any, k
 
 @ON_ONE_WAY
 @pytest.mark.parametrize(("how", "kind"), in_child(UNHEARD))
-def test_an_error_in_an_abandoned_task_ends_neither_the_call_nor_the_loop(server: Any, kind: str, how: str) -> None:
+def test_an_error_in_an_abandoned_task_does_not_end_the_call_or_the_loop(server: Any, kind: str, how: str) -> None:
     with assert_unharmed(server):
         assert server.get_text("in_child", kind=kind, how=how) == "answered"
 

@@ -58,7 +58,7 @@ def leave_call(server: HttpServerProcess, number: int, session: str, tool: str =
 
 @pytest.mark.parametrize("tool", ["hangs", "blocks"])
 @pytest.mark.timeout(300)
-def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
+def test_a_call_gets_its_result_during_1000_hanging_calls_of_another_tool(tmp_path: Path, tool: str) -> None:
     with serve(FIRST_WAY, tmp_path) as server:
         hanging = [server.send_call(tool) for _ in range(1000)]
         start = time.monotonic()
@@ -70,7 +70,7 @@ def test_a_call_gets_its_result_beside_1000_hanging_calls_of_another_tool(tmp_pa
 
 @pytest.mark.parametrize("tool", ["hangs", "blocks"])
 @pytest.mark.timeout(300)
-def test_a_client_is_served_beside_1000_hanging_calls_of_another(tmp_path: Path, tool: str) -> None:
+def test_a_client_is_served_during_1000_hanging_calls_of_another_client(tmp_path: Path, tool: str) -> None:
     with serve(SECOND_WAY, tmp_path) as server:
         hog = server.open_session()
         for number in range(1000):

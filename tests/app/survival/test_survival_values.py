@@ -85,7 +85,7 @@ def test_100_megabytes_of_text_are_truncated(server: Any) -> None:
 
 
 @ON_ONE_WAY
-def test_a_block_that_is_none_spoils_no_other(server: Any) -> None:
+def test_an_invalid_block_does_not_affect_other_blocks(server: Any) -> None:
     with assert_unharmed(server):
         first, second = server.get_result("value", kind="a ToolResult with an odd block")["content"]
     assert "a value of type object has no data that can be sent" in first["text"]

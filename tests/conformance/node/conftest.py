@@ -14,7 +14,7 @@ from tests.kits.node.toolchain import Toolchain
 
 @pytest.fixture(scope="session")
 def node(pytestconfig: pytest.Config) -> Toolchain:
-    """Node and its packages; without them the tests are skipped aloud, and fail in CI."""
+    """Return Node and its packages. Without them the tests are skipped with a visible reason; in CI they fail."""
     return require_toolchain(pytestconfig, "THE NODE CLIENTS WERE NOT TESTED")
 
 
@@ -26,6 +26,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def addresses(node: Toolchain, home: Path) -> Iterator[Addresses]:
-    """One HTTP server for a module, gone again after it; not started where there is no Node."""
+    """Run one HTTP server for the tests of a module. It does not start without Node."""
     with serve_tools(home) as server_addresses:
         yield server_addresses

@@ -33,17 +33,17 @@ class Inspect(Protocol):
 
 @pytest.fixture(scope="module")
 def inspect(node: Toolchain, home: Path, addresses: Addresses) -> Inspect:
-    """The Inspector on the bridge, by transport and era."""
+    """Return a function that runs the Inspector against the bridge, for each transport and era."""
 
     def inspect(transport: str, era: str, *options: str) -> subprocess.CompletedProcess[str]:
-        where = target(addresses, transport)
+        where = list_server_options(addresses, transport)
         plain = ["--protocol-era", era, "--format", "json"]
         return run([node.node, node.inspector, "--cli", *where, *plain, *options], node.environment(home), 120, home)
 
     return inspect
 
 
-def target(addresses: Addresses, transport: str) -> list[str]:
+def list_server_options(addresses: Addresses, transport: str) -> list[str]:
     """Return the options of the Inspector for the server."""
     if transport == "stdio":
         variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(HANDED_ON)]
@@ -51,12 +51,12 @@ def target(addresses: Addresses, transport: str) -> list[str]:
     return ["--server-url", getattr(addresses, transport), "--transport", transport]
 
 
-def called(name: str, **arguments: Any) -> tuple[str, ...]:
-    """Return the options of the Inspector for a call. `--tool-arg` would guess types, but JSON is passed unchanged."""
+def list_call_options(name: str, **arguments: Any) -> tuple[str, ...]:
+    """Return the options of the Inspector for a call. `--tool-arg` would guess types, so the arguments are JSON."""
     return ("--method", "tools/call", "--tool-name", name, "--tool-args-json", json.dumps(arguments))
 
 
-def result(process: subprocess.CompletedProcess[str], code: int = OK) -> Any:
+def read_result(process: subprocess.CompletedProcess[str], code: int = OK) -> Any:
     """Return the result in the output of the Inspector, and check its exit code."""
     assert process.returncode == code, process.stderr
     return parse_output(process.stdout)["result"]
@@ -65,28 +65,28 @@ def result(process: subprocess.CompletedProcess[str], code: int = OK) -> Any:
 @pytest.mark.parametrize(("transport", "era"), [("stdio", "modern"), ("http", "legacy")])
 def test_the_tools_are_listed_and_their_schemas_are_portable(inspect: Inspect, transport: str, era: str) -> None:
     process = inspect(transport, era, "--method", "tools/list", "--strict")
-    listing = result(process)
+    listing = read_result(process)
     assert [tool["name"] for tool in listing["tools"]] == ["add", "countdown", "greet", "refuse"]
     assert "Warning: tool" not in process.stderr
 
 
 @pytest.mark.parametrize(("transport", "era"), [("http", "modern"), ("sse", "legacy")])
 def test_a_tool_is_called(inspect: Inspect, transport: str, era: str) -> None:
-    answer = result(inspect(transport, era, *called("add", a=19, b=23)))
+    answer = read_result(inspect(transport, era, *list_call_options("add", a=19, b=23)))
     assert answer["content"] == [{"type": "text", "text": "42"}]
     assert not answer.get("isError")
 
 
 @pytest.mark.parametrize(("transport", "era"), [("stdio", "legacy"), ("http", "modern")])
-def test_a_refusal_is_shown_as_the_error_of_a_tool(inspect: Inspect, transport: str, era: str) -> None:
-    answer = result(inspect(transport, era, *called("refuse", reason="not today")), TOOL_ERROR)
+def test_an_error_of_a_tool_is_shown_as_such(inspect: Inspect, transport: str, era: str) -> None:
+    answer = read_result(inspect(transport, era, *list_call_options("refuse", reason="not today")), TOOL_ERROR)
     assert answer["isError"] is True
     assert answer["content"] == [{"type": "text", "text": "I refuse: not today"}]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_bad_arguments_are_shown_with_their_place(inspect: Inspect, era: str) -> None:
-    answer = result(inspect("http", era, *called("add", a="many", b=1)), TOOL_ERROR)
+    answer = read_result(inspect("http", era, *list_call_options("add", a="many", b=1)), TOOL_ERROR)
     assert "$.a" in answer["content"][0]["text"]
 
 
@@ -94,4 +94,4 @@ def test_bad_arguments_are_shown_with_their_place(inspect: Inspect, era: str) ->
     ("transport", "era"), [("stdio", "legacy"), ("stdio", "auto"), ("http", "modern"), ("sse", "auto")]
 )
 def test_the_era_asked_for_is_the_one_spoken(inspect: Inspect, transport: str, era: str) -> None:
-    assert result(inspect(transport, era, "--method", "initialize"))["protocolVersion"] == VERSIONS[era]
+    assert read_result(inspect(transport, era, "--method", "initialize"))["protocolVersion"] == VERSIONS[era]

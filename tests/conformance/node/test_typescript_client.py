@@ -71,21 +71,21 @@ def converse(node: Toolchain, home: Path, transport: str, era: str, target: str)
     ids="-".join,
 )
 def session(request: pytest.FixtureRequest, node: Toolchain, home: Path, addresses: Addresses) -> Session:
-    """One conversation for all tests of a transport and an era."""
+    """Return the results of one run of the client, for all tests of a transport and an era."""
     transport, era = request.param
     address: str | Sequence[str] = getattr(addresses, transport)
     target = address if isinstance(address, str) else json.dumps(address)
     return Session(era=era, report=converse(node, home, transport, era, target))
 
 
-def text(result: Mapping[str, Any]) -> str:
+def get_text(result: Mapping[str, Any]) -> str:
     """Return the only text of a result."""
     (block,) = result["content"]
     assert block["type"] == "text"
     return str(block["text"])
 
 
-def structured(session: Session, call: str) -> Any:
+def get_structured_value(session: Session, call: str) -> Any:
     """Return the structured value of a result, without the object around plain values in the handshake era.
 
     The client has already validated it, if the tool has an output schema. Without one there must be no value.
@@ -117,21 +117,21 @@ def test_every_tool_is_listed_once_with_its_docstring_and_signature(session: Ses
 
 def test_results_are_text_and_structure(session: Session) -> None:
     assert not session.result("a sum").get("isError")
-    assert text(session.result("a sum")) == "42"
-    assert structured(session, "a sum") == 42
-    assert text(session.result("a greeting")) == "Hello, Ada."
-    assert text(session.result("an excited greeting")) == "Hello, Ada!"
-    assert structured(session, "an excited greeting") in ("Hello, Ada!", None)
+    assert get_text(session.result("a sum")) == "42"
+    assert get_structured_value(session, "a sum") == 42
+    assert get_text(session.result("a greeting")) == "Hello, Ada."
+    assert get_text(session.result("an excited greeting")) == "Hello, Ada!"
+    assert get_structured_value(session, "an excited greeting") in ("Hello, Ada!", None)
 
 
 def test_progress_is_reported_step_by_step_and_only_to_its_call(session: Session) -> None:
     outcome = session.outcome("a countdown")
     assert [(step["progress"], step["total"]) for step in outcome["progress"]] == [(1, 3), (2, 3), (3, 3)]
-    assert text(outcome["result"]) == "counted 3 steps"
+    assert get_text(outcome["result"]) == "counted 3 steps"
     assert session.outcome("a sum")["progress"] == []
 
 
-def test_failures_of_tools_and_bad_arguments_are_results_that_say_so(session: Session) -> None:
+def test_failures_of_tools_and_bad_arguments_are_results_with_an_error(session: Session) -> None:
     for call, message in (
         ("a refusal", "I refuse: not today"),
         ("a wrong type", "$.a"),
@@ -139,7 +139,7 @@ def test_failures_of_tools_and_bad_arguments_are_results_that_say_so(session: Se
     ):
         result = session.result(call)
         assert result["isError"] is True
-        assert message in text(result)
+        assert message in get_text(result)
         assert "structuredContent" not in result
 
 

@@ -69,7 +69,7 @@ def test_a_bundle_reports_its_wheel_of_the_bridge_and_the_alternative(project_fo
     assert f"mcp-bridge itself is in the bundle, as {NAME}. Use --from-index" in result.err
 
 
-def test_an_image_gets_the_wheel_beside_the_files_that_it_copies(project_folder: Path) -> None:
+def test_an_image_contains_the_wheel_and_the_copied_files(project_folder: Path) -> None:
     result = run_in_process(project_folder, "export", "dockerfile", "--output", "Dockerfile")
     assert result.code == 0, result.err
     assert f"Wrote {NAME}, from which the image installs mcp-bridge. Use --from-index" in result.err

@@ -86,7 +86,7 @@ def test_a_long_text_of_the_settings_is_shortened(project_folder: Path) -> None:
     assert text.endswith("…")
 
 
-def test_a_blank_description_is_none(project_folder: Path) -> None:
+def test_a_blank_description_counts_as_missing(project_folder: Path) -> None:
     assert entry(project_folder, "--description", "  ")["description"] == "What is on the shelf."
 
 

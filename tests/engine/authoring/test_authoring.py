@@ -19,7 +19,7 @@ from mcp_bridge.testing import connect
 from tests.kits.wire.speaking import ERAS, build_registry, call, get_text, list_tools
 
 
-def entry_from(function: Any) -> ToolEntry:
+def make_entry(function: Any) -> ToolEntry:
     entry = function.tool_entry
     assert isinstance(entry, ToolEntry)
     return entry
@@ -55,7 +55,7 @@ async def test_a_bare_decorator_reads_the_signature() -> None:
         """
         return Weather(city, day, 20.5 if unit is Unit.C else 68.9)
 
-    entry = entry_from(forecast)
+    entry = make_entry(forecast)
     assert (entry.name, entry.description) == ("forecast", "The weather of one day.")
     assert entry.input_schema["required"] == ["city", "day"]
     assert entry.input_schema["properties"]["city"]["description"] == "In English."
@@ -93,7 +93,7 @@ async def test_every_form_of_the_decorator_makes_a_tool(mode: str) -> None:
 
     functions = [bare, called, with_a_name, one_dict, one_typed_dict, with_a_schema]
     names = ["bare", "called", "renamed", "seed", "typed_dict", "with_a_schema"]
-    async with connect(build_registry(*map(entry_from, functions)), mode=mode) as client:
+    async with connect(build_registry(*map(make_entry, functions)), mode=mode) as client:
         assert [tool["name"] for tool in await list_tools(client)] == names
         for name in names:
             assert get_text(await call(client, name, n=41)) == "42", name
@@ -113,7 +113,7 @@ async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(n
     def keywords(*, n: int = 1) -> int:
         return n
 
-    async with connect(build_registry(*map(entry_from, (now, who, keywords)))) as client:
+    async with connect(build_registry(*map(make_entry, (now, who, keywords)))) as client:
         assert get_text(await call(client, name or "now")) == "noon"
         assert get_text(await call(client, name + "ctx")) == client.protocol_version
         assert get_text(await call(client, name + "keywords", n=3)) == "3"
@@ -122,7 +122,7 @@ async def test_a_function_without_parameters_is_a_tool_with_and_without_a_name(n
 @pytest.mark.parametrize("builtin", [len, functools.partial(len), functools.partial(max, 2, key=lambda value: 1)])
 async def test_a_builtin_with_a_name_gets_the_data(builtin: Any) -> None:
     wrapper: Any = tool_use.tool("size", "Counts.")(builtin)
-    async with connect(build_registry(entry_from(wrapper))) as client:
+    async with connect(build_registry(make_entry(wrapper))) as client:
         assert get_text(await call(client, "size", a=1, b=2)) == "2"
 
 
@@ -130,7 +130,7 @@ def test_what_cannot_carry_an_attribute_is_wrapped() -> None:
     wrapper: Any = tool("biggest", input_schema={"type": "object"})(max)
     assert wrapper is not max
     assert wrapper([1, 3, 2]) == 3
-    assert entry_from(wrapper).handler is max
+    assert make_entry(wrapper).handler is max
 
 
 # The context
@@ -180,7 +180,7 @@ async def test_the_context_is_passed_to_each_function_with_a_parameter_for_it(
     decorate: Callable[..., Any], function: Callable[..., Any]
 ) -> None:
     wrapper: Any = decorate("t")(functools.wraps(function)(lambda *args, **arguments: function(*args, **arguments)))
-    entry = entry_from(wrapper)
+    entry = make_entry(wrapper)
     assert "ctx" not in str(entry.input_schema)
     assert "running" not in str(entry.input_schema)
     async with connect(build_registry(entry)) as client:
@@ -220,13 +220,13 @@ async def test_methods_and_objects_become_tools_and_stay_callable() -> None:
     functions: list[Any] = [tool(counter.add), tool("object")(counter), tool("zero")(Counter.zero), tool(Counter.one)]
     assert functions[0](1) == 1
     assert functions[0].__doc__ == "Adds a number."
-    async with connect(build_registry(*map(entry_from, functions))) as client:
+    async with connect(build_registry(*map(make_entry, functions))) as client:
         answers = [get_text(await call(client, name, n=2)) for name in ("add", "object", "zero", "one")]
     assert answers == ["3", "5", "0", "1"]
 
 
 def test_an_object_without_a_name_is_called_like_its_class() -> None:
-    assert entry_from(tool()(Counter())).name == "Counter"
+    assert make_entry(tool()(Counter())).name == "Counter"
 
 
 async def test_an_async_function_is_awaited() -> None:
@@ -235,7 +235,7 @@ async def test_an_async_function_is_awaited() -> None:
         return n * 2
 
     assert await double(2) == 4
-    async with connect(build_registry(entry_from(double))) as client:
+    async with connect(build_registry(make_entry(double))) as client:
         assert get_text(await call(client, "double", n=4)) == "8"
 
 
@@ -249,7 +249,7 @@ def test_the_tool_is_registered_and_a_second_one_of_its_name_is_an_error() -> No
     def one(data: Any) -> int:
         return 1
 
-    assert registry.get("t") is entry_from(one)
+    assert registry.get("t") is make_entry(one)
     with pytest.raises(DuplicateTool):
         tool("t", registry=registry)(lambda data: 2)
 
@@ -266,7 +266,7 @@ async def test_title_icons_and_meta_are_copied(mode: str) -> None:
     annotations.clear()
     icons.clear()
     meta.clear()
-    async with connect(build_registry(entry_from(shown)), mode=mode) as client:
+    async with connect(build_registry(make_entry(shown)), mode=mode) as client:
         [definition] = await list_tools(client)
     assert (definition["title"], definition["description"]) == ("A title", "Mine.")
     assert definition["annotations"] == {"readOnlyHint": True}
@@ -286,9 +286,9 @@ async def test_the_return_type_is_the_output_schema_and_is_enforced() -> None:
     def other(n: int) -> int:
         return "a text"  # type: ignore[return-value]
 
-    async with connect(build_registry(entry_from(lying), entry_from(other))) as client:
+    async with connect(build_registry(make_entry(lying), make_entry(other))) as client:
         result, fine = await call(client, "lying", n=1), await call(client, "other", n=1)
-    assert entry_from(lying).output_schema == {"type": "integer"}
+    assert make_entry(lying).output_schema == {"type": "integer"}
     assert result["_meta"]["mcp-bridge/code"] == "invalid_output"
     assert "expected type integer" in get_text(result)
     assert get_text(fine) == "a text"
@@ -299,7 +299,7 @@ async def test_models_and_optional_answers_work() -> None:
     def ask(query: Query, limit: int | None = None) -> dict[str, int] | None:
         return {"days": query.days} if limit is None else None
 
-    async with connect(build_registry(entry_from(ask))) as client:
+    async with connect(build_registry(make_entry(ask))) as client:
         answers = [await call(client, "ask", query={"city": "Bonn"}, **more) for more in ({}, {"limit": 1})]
         wrong = await call(client, "ask", query={"days": "x"})
     assert [answer["structuredContent"] for answer in answers] == [{"result": {"days": 1}}, {"result": None}]
@@ -312,7 +312,7 @@ async def test_a_tool_that_returns_a_list_of_anything_may_return_content_blocks(
     def draw() -> list:  # type: ignore[type-arg]
         return ["a tree", Image(b"\x00", "image/png")]
 
-    async with connect(build_registry(entry_from(draw))) as client:
+    async with connect(build_registry(make_entry(draw))) as client:
         result = await call(client, "draw")
     assert [block["type"] for block in result["content"]] == ["text", "image"]
     assert not result.get("isError")
@@ -323,7 +323,7 @@ async def test_positional_only_parameters_and_stars_are_filled_in() -> None:
     def many(a: int, /, *rest: int, **more: int) -> list[int]:
         return [a, *rest, *more.values()]
 
-    async with connect(build_registry(entry_from(many))) as client:
+    async with connect(build_registry(make_entry(many))) as client:
         assert get_text(await call(client, "many", a=1, rest=[2, 3], z=4)) == "[1,2,3,4]"
 
 
@@ -332,7 +332,7 @@ def test_no_arguments_at_all_are_an_empty_object_for_a_typed_function() -> None:
     def default(n: int = 5) -> int:
         return n
 
-    assert build_registry(entry_from(default)).invoke("default", None, validate=False).data == 5
+    assert build_registry(make_entry(default)).invoke("default", None, validate=False).data == 5
 
 
 def test_a_function_with_an_unsupported_signature_cannot_be_decorated() -> None:
@@ -353,7 +353,7 @@ class Counted:
 
 
 def test_the_method_of_an_instance_is_a_tool() -> None:
-    entry = entry_from(tool(Counted().add))
+    entry = make_entry(tool(Counted().add))
     assert list(entry.input_schema["properties"]) == ["amount"]
     assert build_registry(entry).invoke("add", {"amount": 2}).data == 2
 
@@ -380,7 +380,7 @@ async def test_lists_and_dicts_of_plain_types_are_converted_as_annotated_and_cop
         names.append("mine")
         bound.append((counts, rates, names, maybe))
 
-    result = await build_registry(entry_from(collect)).dispatch(
+    result = await build_registry(make_entry(collect)).dispatch(
         ToolCall(id="1", name="collect", arguments=arguments), RunningCall()
     )
     assert result.success, result.error

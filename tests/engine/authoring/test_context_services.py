@@ -26,7 +26,7 @@ from tests.kits.isolation.isolation_kit import build_bridge
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 
-def text_of(result: Any) -> str:
+def get_text(result: Any) -> str:
     assert not result.is_error, result
     return str(result.content[0].text)
 
@@ -90,10 +90,10 @@ async def test_a_tool_reads_resources_and_templates(mode: str) -> None:
         return [[item.uri, item.content, item.mime_type] for item in await ctx.read_resource(uri)]
 
     async with connect(registry, mode=mode) as client:
-        assert text_of(await client.call_tool("read", {"uri": "notes://today"})) == (
+        assert get_text(await client.call_tool("read", {"uri": "notes://today"})) == (
             '[["notes://today","# Today","text/markdown"]]'
         )
-        assert "monday" in text_of(await client.call_tool("read", {"uri": "notes://monday"}))
+        assert "monday" in get_text(await client.call_tool("read", {"uri": "notes://monday"}))
         missing = await client.call_tool("read", {"uri": "other://thing"})
     assert missing.is_error
     assert "Resource not found: other://thing" in missing.content[0].text
@@ -166,7 +166,7 @@ def make_counter() -> ToolRegistry:
 
 
 @asynccontextmanager
-async def two_clients(registry: ToolRegistry, mode: str) -> AsyncIterator[tuple[Client, Client]]:
+async def connect_two_clients(registry: ToolRegistry, mode: str) -> AsyncIterator[tuple[Client, Client]]:
     bridge = Bridge(registry)
     async with (
         connect(bridge, mode=mode) as first,
@@ -176,12 +176,12 @@ async def two_clients(registry: ToolRegistry, mode: str) -> AsyncIterator[tuple[
 
 
 async def test_each_session_has_a_separate_state() -> None:
-    async with two_clients(make_counter(), "legacy") as (first, second):
-        assert text_of(await first.call_tool("count", {})) == "1"
-        assert text_of(await first.call_tool("count", {})) == "2"
-        assert text_of(await second.call_tool("count", {})) == "1"
+    async with connect_two_clients(make_counter(), "legacy") as (first, second):
+        assert get_text(await first.call_tool("count", {})) == "1"
+        assert get_text(await first.call_tool("count", {})) == "2"
+        assert get_text(await second.call_tool("count", {})) == "1"
         await first.call_tool("forget", {})
-        assert text_of(await first.call_tool("count", {})) == "1"
+        assert get_text(await first.call_tool("count", {})) == "1"
 
 
 async def test_large_results_do_not_evict_the_state_of_sessions() -> None:
@@ -196,16 +196,16 @@ async def test_large_results_do_not_evict_the_state_of_sessions() -> None:
         await client.call_tool("count", {})
         for _ in range(20):
             await client.call_tool("write", {"pages": 5})
-        assert text_of(await client.call_tool("count", {})) == "2"
+        assert get_text(await client.call_tool("count", {})) == "2"
 
 
 async def test_clients_without_a_handshake_choose_their_session_by_name() -> None:
     first_meta = {"mcp-bridge/session": "mine"}
-    async with two_clients(make_counter(), "2026-07-28") as (first, second):
-        assert text_of(await first.call_tool("count", {}, meta=first_meta)) == "1"
-        assert text_of(await second.call_tool("count", {}, meta=first_meta)) == "2"
+    async with connect_two_clients(make_counter(), "2026-07-28") as (first, second):
+        assert get_text(await first.call_tool("count", {}, meta=first_meta)) == "1"
+        assert get_text(await second.call_tool("count", {}, meta=first_meta)) == "2"
         second_meta = {"mcp-bridge/session": "mine/n"}
-        assert text_of(await first.call_tool("count", {}, meta=second_meta)) == "1"
+        assert get_text(await first.call_tool("count", {}, meta=second_meta)) == "1"
 
 
 async def test_nested_calls_share_the_state_of_a_call_without_a_session() -> None:
@@ -257,8 +257,8 @@ async def store_object(ctx: CallContext) -> None:
 
 async def test_tools_in_worker_processes_have_the_same_services(tmp_path: Path) -> None:
     async with connect(build_bridge(tmp_path, "process", tools=ISOLATED), mode="legacy") as client:
-        assert text_of(await client.call_tool("work", {})) == "1 # Today"
-        assert text_of(await client.call_tool("work", {})) == "2 # Today"
+        assert get_text(await client.call_tool("work", {})) == "1 # Today"
+        assert get_text(await client.call_tool("work", {})) == "2 # Today"
         assert (await client.call_tool("store_object", {})).is_error
 
 
@@ -268,4 +268,4 @@ async def test_isolated_tools_reach_no_state_of_others_and_only_the_resources_th
         rejected = await client.call_tool("work", {})
         assert rejected.is_error
         assert "cannot be read from this isolated tool" in rejected.content[0].text
-        assert text_of(await client.call_tool("peek", {})) == "None"
+        assert get_text(await client.call_tool("peek", {})) == "None"

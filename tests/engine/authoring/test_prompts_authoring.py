@@ -34,19 +34,19 @@ class Opaque:
     """A type without a conversion from text."""
 
 
-def entry_of(function: Any) -> PromptEntry:
+def make_entry(function: Any) -> PromptEntry:
     entry = function.prompt_entry
     assert isinstance(entry, PromptEntry)
     return entry
 
 
 def get(function: Any, **arguments: Any) -> Any:
-    return entry_of(function).handler(arguments)
+    return make_entry(function).handler(arguments)
 
 
 def get_problems(function: Any, arguments: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidArguments) as caught:
-        entry_of(function).handler(arguments)
+        make_entry(function).handler(arguments)
     return caught.value.details
 
 
@@ -66,7 +66,7 @@ def test_a_bare_decorator_reads_signature_and_docstring() -> None:
         """
         return f"Review {code}, {tone.value}"
 
-    entry = entry_of(review)
+    entry = make_entry(review)
     assert (entry.name, entry.description, entry.title) == ("review", "Asks for a review.\n\nAt length.", None)
     assert entry.arguments == (
         PromptArgument("code", "What to look at.", required=True),
@@ -97,7 +97,7 @@ def test_every_form_of_the_decorator_makes_a_prompt() -> None:
         """Not this."""
         return "ok"
 
-    entries = [entry_of(function) for function in (bare, called, with_a_name, with_a_description)]
+    entries = [make_entry(function) for function in (bare, called, with_a_name, with_a_description)]
     assert [(entry.name, entry.description) for entry in entries] == [
         ("bare", "Greets."),
         ("called", "Greets."),
@@ -117,7 +117,7 @@ def test_title_icons_and_meta_are_copied() -> None:
 
     icons.clear()
     meta.clear()
-    entry = entry_of(shown)
+    entry = make_entry(shown)
     assert (entry.title, entry.icons, entry.meta) == ("A title", [{"src": "https://a/i.png"}], {"a/b": 1})
 
 
@@ -140,7 +140,7 @@ def test_descriptions_in_annotations_win_over_the_docstrings() -> None:
         """
         return f"{topic} {words} {place} {tone}"
 
-    assert [(argument.name, argument.description) for argument in entry_of(about).arguments] == [
+    assert [(argument.name, argument.description) for argument in make_entry(about).arguments] == [
         ("topic", "The topic."),
         ("place", "Where."),
         ("words", "How many."),
@@ -161,7 +161,7 @@ def test_an_argument_is_required_unless_it_has_a_default() -> None:
     ) -> Any:
         return third, fourth, sixth
 
-    arguments = entry_of(about).arguments
+    arguments = make_entry(about).arguments
     assert [argument.name for argument in arguments if argument.required] == ["first", "second", "fifth"]
     assert get(about, first="a", second="b", fifth="c") == (None, "", [])
 
@@ -244,8 +244,8 @@ def test_the_context_is_no_argument() -> None:
     def about(topic: str, ctx: CallContext) -> str:
         return f"{topic} {ctx.request_id}"
 
-    assert [argument.name for argument in entry_of(about).arguments] == ["topic"]
-    assert entry_of(about).handler({"topic": "a"}, ctx=CallContext(request_id="7")) == "a 7"
+    assert [argument.name for argument in make_entry(about).arguments] == ["topic"]
+    assert make_entry(about).handler({"topic": "a"}, ctx=CallContext(request_id="7")) == "a 7"
     assert get_problems(about, {"topic": "a", "ctx": "b"}) == ("$.ctx: Extra inputs are not permitted",)
 
 
@@ -311,7 +311,7 @@ def test_types_with_few_values_complete_them_by_default() -> None:
     def about(topic: str, tone: Tone | None = None, kind: Literal["a", 1] = "a", deep: bool = True) -> str:
         return f"{topic} {tone} {kind} {deep}"
 
-    assert entry_of(about).completions == {
+    assert make_entry(about).completions == {
         "tone": ("kind", "dry"),
         "kind": ("a", "1"),
         "deep": ["true"],
@@ -336,7 +336,7 @@ def test_the_entry_is_registered_and_a_second_one_of_its_name_is_an_error() -> N
     def one() -> str:
         return "ok"
 
-    assert list(registry.prompts) == [entry_of(one)]
+    assert list(registry.prompts) == [make_entry(one)]
     with pytest.raises(DuplicateTool):
         prompt("p", registry=registry)(lambda: "other")
 
@@ -346,8 +346,8 @@ def test_a_function_that_is_defined_elsewhere_becomes_a_prompt_with_a_name() -> 
         return topic
 
     registry = ToolRegistry()
-    assert entry_of(prompt(ask, name="about")).name == "about"
-    assert entry_of(registry.prompt(ask, name="of", description="Asks.")).description == "Asks."
+    assert make_entry(prompt(ask, name="about")).name == "about"
+    assert make_entry(registry.prompt(ask, name="of", description="Asks.")).description == "Asks."
     assert registry.prompts.get("of") is not None
     with pytest.raises(TypeError, match="a prompt has one name, and was given two, 'a' and 'b'"):
         prompt("a", name="b")(ask)
@@ -364,7 +364,7 @@ async def test_messages_may_be_dicts_whose_content_is_a_block() -> None:
         ]
 
     registry = ToolRegistry()
-    registry.prompts.add(entry_of(talk))
+    registry.prompts.add(make_entry(talk))
     async with connect(registry) as client:
         result = dump_json(await client.get_prompt("talk"))
     assert [(message["role"], message["content"]) for message in result["messages"]] == [

@@ -36,20 +36,20 @@ class Place(pydantic.BaseModel):
     floor: int = 0
 
 
-def entry_of(function: Any) -> ResourceEntry:
+def make_entry(function: Any) -> ResourceEntry:
     entry = function.resource_entry
     assert isinstance(entry, ResourceEntry)
     return entry
 
 
-def template_of(function: Any) -> ResourceTemplate:
+def make_template(function: Any) -> ResourceTemplate:
     entry = function.resource_entry
     assert isinstance(entry, ResourceTemplate)
     return entry
 
 
 def read(function: Any, **variables: Any) -> Any:
-    return template_of(function).handler(variables)
+    return make_template(function).handler(variables)
 
 
 def get_problems(function: Any, **variables: Any) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def test_a_function_becomes_a_resource_with_its_name_and_docstring() -> None:
         """
         return "nothing"
 
-    entry = entry_of(today)
+    entry = make_entry(today)
     assert (entry.uri, entry.name, entry.description) == ("notes://today", "today", "What is planned.")
     assert entry.handler({"uri": "notes://today"}) == "nothing"
     assert today() == "nothing"
@@ -95,7 +95,7 @@ def test_name_description_title_and_icons_can_be_passed() -> None:
         """Not this."""
         return "nothing"
 
-    entry = entry_of(marking(today))
+    entry = make_entry(marking(today))
     annotations.clear()
     icons.clear()
     meta.clear()
@@ -113,16 +113,16 @@ def test_a_resource_may_have_parameters_that_have_defaults() -> None:
     def today(limit: int = 3, *, deep: Annotated[bool, pydantic.Field()] = True) -> str:
         return f"{limit} {deep}"
 
-    assert entry_of(today).handler({"uri": "notes://today"}) == "3 True"
+    assert make_entry(today).handler({"uri": "notes://today"}) == "3 True"
     assert today(1, deep=False) == "1 False"
 
 
-def test_a_default_that_pydantic_holds_is_filled_in_though_nothing_is_given() -> None:
+def test_a_default_of_pydantic_is_filled_in_for_a_missing_argument() -> None:
     @resource("notes://today")
     def today(words: list[str] = pydantic.Field(default_factory=list)) -> Any:  # noqa: B008
         return words
 
-    assert entry_of(today).handler({"uri": "notes://today"}) == []
+    assert make_entry(today).handler({"uri": "notes://today"}) == []
 
 
 # The context, and async functions
@@ -174,7 +174,7 @@ def as_prompt(function: Callable[..., Any]) -> Any:
 
 
 def as_resource(function: Callable[..., Any]) -> Any:
-    return entry_of(resource("a://b")(function))
+    return make_entry(resource("a://b")(function))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_the_context_is_no_variable() -> None:
     def user(id: int, ctx: CallContext) -> str:
         return f"{id} {ctx.request_id}"
 
-    handler = template_of(user).handler
+    handler = make_template(user).handler
     assert handler({"id": "5"}, ctx=CallContext(request_id="7")) == "5 7"
 
 
@@ -221,7 +221,7 @@ def test_variables_make_a_template() -> None:
         """
         return id, part, deep
 
-    entry = template_of(user)
+    entry = make_template(user)
     assert (entry.uri_template, entry.name, entry.description) == ("users://{id}/{part}{?deep}", "user", "A user.")
     assert (entry.mime_type, entry.title) == ("text/plain", "User")
     assert entry.handler({"id": "5", "part": "5"}) == (5, "5", False)
@@ -314,7 +314,7 @@ def test_text_that_cannot_be_encoded_is_rejected() -> None:
     assert line.startswith("$: ")
     for nothing_like_it in (["5"], "5", {1: "5"}):
         with pytest.raises(InvalidArguments):
-            template_of(function).handler(nothing_like_it)
+            make_template(function).handler(nothing_like_it)
 
 
 def test_values_that_are_not_text_are_passed_unchanged() -> None:
@@ -464,7 +464,7 @@ def test_what_has_few_values_offers_them() -> None:
     ) -> Any:
         return unit, level, kind, deep, maybe
 
-    completions = template_of(function).completions
+    completions = make_template(function).completions
     assert completions == {
         "unit": ("celsius", "fahrenheit"),
         "level": ("1", "2"),
@@ -484,7 +484,7 @@ def test_every_value_that_is_offered_fits() -> None:
     def function(it: Mixed) -> Any:
         return it
 
-    offers: Any = template_of(function).completions["it"]
+    offers: Any = make_template(function).completions["it"]
     assert offers == ("a", "0.5", "true")
     assert [read(function, it=text) for text in offers] == [Mixed.WORD, Mixed.NUMBER, Mixed.YES]
 
@@ -496,7 +496,7 @@ def test_completions_of_the_author_replace_those_of_the_type() -> None:
     @resource("a://{unit}/{word}", completions={"unit": ["celsius"], "word": words})
     def function(unit: Unit, word: str) -> None: ...
 
-    assert template_of(function).completions == {"unit": ["celsius"], "word": words}
+    assert make_template(function).completions == {"unit": ["celsius"], "word": words}
 
 
 @pytest.mark.parametrize("uri", ["a://{id}", "a://b"])
@@ -521,8 +521,8 @@ def test_the_entry_is_registered_and_a_second_one_of_its_uri_is_an_error() -> No
     def of_day(day: date) -> str:
         return str(day)
 
-    assert list(registry.resources) == [entry_of(today)]
-    assert list(registry.templates) == [template_of(of_day)]
+    assert list(registry.resources) == [make_entry(today)]
+    assert list(registry.templates) == [make_template(of_day)]
     for uri in ("notes://today", "notes://{day}"):
         with pytest.raises(DuplicateTool):
             resource(uri, registry=registry)(lambda day="": day)

@@ -57,7 +57,7 @@ async def test_a_block_of_the_sdk_is_sent_as_such(number: int) -> None:
 
 
 @ERAS
-async def test_blocks_in_a_list_are_sent_beside_text_and_data(mode: str) -> None:
+async def test_blocks_in_a_list_are_sent_in_addition_to_text_and_data(mode: str) -> None:
     def show() -> list[sdk.ContentBlock | str | dict[str, int]]:
         return [make_block(number) for number in range(len(BLOCKS))] + ["b", {"c": 1}]
 

@@ -20,7 +20,7 @@ STRINGS = {"type": "string"}
 
 @pytest.fixture
 def registry():
-    """Tools: echo answers its input, add sums a and b, fail raises, half answers against its schema."""
+    """Return a registry with echo (its input), add (a + b), fail (raises) and half (breaks its schema)."""
 
     def add(data):
         return data["a"] + data["b"]
@@ -36,16 +36,16 @@ def registry():
     return tools
 
 
-def chain_of(registry, *steps):
+def build_chain(registry, *steps):
     chain = ToolChain(registry)
     for step in steps:
         chain.add_step(step)
     return chain
 
 
-def seen_input(registry, mapping, context):
-    """Return the input of a tool for this mapping and context."""
-    outcome = chain_of(registry, ChainStep("echo", mapping, "seen")).execute(context)
+def get_tool_input(registry, mapping, context):
+    """Run a chain with this mapping in this context, and return the input of its tool."""
+    outcome = build_chain(registry, ChainStep("echo", mapping, "seen")).execute(context)
     assert outcome.success
     return outcome.context["seen"]
 
@@ -69,7 +69,7 @@ def test_adding_a_step_returns_the_chain(registry):
 
 def test_the_steps_are_a_copy_of_the_list(registry):
     step = ChainStep("echo")
-    chain = chain_of(registry, step)
+    chain = build_chain(registry, step)
     assert chain.steps[0] is step
     chain.steps.append(ChainStep("add"))
     chain.steps.clear()
@@ -82,14 +82,14 @@ def test_the_steps_cannot_be_assigned(registry):
 
 
 def test_clearing_removes_every_step(registry):
-    chain = chain_of(registry, ChainStep("echo"), ChainStep("add"))
+    chain = build_chain(registry, ChainStep("echo"), ChainStep("add"))
     assert chain.clear() is None
     assert len(chain) == 0
     assert chain.validate().errors == [NO_STEPS]
 
 
 def test_chains_do_not_share_steps(registry):
-    chain_of(registry, ChainStep("echo"))
+    build_chain(registry, ChainStep("echo"))
     assert len(ToolChain(registry)) == 0
 
 
@@ -106,7 +106,7 @@ def test_a_step_as_a_dictionary_has_its_three_fields():
 
 
 def test_a_chain_of_known_tools_is_valid(registry):
-    assert chain_of(registry, ChainStep("echo"), ChainStep("add")).validate() == ValidationResult(True, [])
+    assert build_chain(registry, ChainStep("echo"), ChainStep("add")).validate() == ValidationResult(True, [])
 
 
 def test_an_empty_chain_is_not_valid(registry):
@@ -114,7 +114,7 @@ def test_an_empty_chain_is_not_valid(registry):
 
 
 def test_every_step_that_cannot_run_is_named_by_its_index(registry):
-    chain = chain_of(registry, ChainStep(""), ChainStep("nope"), ChainStep("echo"), ChainStep("gone"))
+    chain = build_chain(registry, ChainStep(""), ChainStep("nope"), ChainStep("echo"), ChainStep("gone"))
     assert chain.validate() == ValidationResult(
         False,
         [
@@ -126,7 +126,7 @@ def test_every_step_that_cannot_run_is_named_by_its_index(registry):
 
 
 def test_validation_asks_the_registry_as_it_is_now(registry):
-    chain = chain_of(registry, ChainStep("late"))
+    chain = build_chain(registry, ChainStep("late"))
     assert not chain.validate().valid
     registry.register(ToolEntry("late", "", lambda data: data))
     assert chain.validate().valid
@@ -136,7 +136,7 @@ def test_validation_asks_the_registry_as_it_is_now(registry):
 
 
 def test_outputs_of_earlier_steps_reach_later_ones(registry):
-    chain = chain_of(
+    chain = build_chain(
         registry,
         ChainStep("add", {"a": "x", "b": "y"}, "sum"),
         ChainStep("add", {"a": "sum", "b": "x"}, "total"),
@@ -151,32 +151,32 @@ def test_outputs_of_earlier_steps_reach_later_ones(registry):
 
 
 def test_a_chain_is_timed(registry):
-    outcome = chain_of(registry, ChainStep("echo")).execute()
+    outcome = build_chain(registry, ChainStep("echo")).execute()
     assert isinstance(outcome.duration_ms, float)
     assert outcome.duration_ms >= outcome.step_results[0].duration_ms
 
 
 def test_a_chain_starts_with_an_empty_context_unless_given_one(registry):
-    outcome = chain_of(registry, ChainStep("echo", output_key="seen")).execute()
+    outcome = build_chain(registry, ChainStep("echo", output_key="seen")).execute()
     assert outcome.context == {"seen": {}}
-    assert chain_of(registry, ChainStep("echo", output_key="seen")).execute(None).context == {"seen": {}}
-    assert chain_of(registry, ChainStep("echo", output_key="seen")).execute(initial_input={"a": 1}).success
+    assert build_chain(registry, ChainStep("echo", output_key="seen")).execute(None).context == {"seen": {}}
+    assert build_chain(registry, ChainStep("echo", output_key="seen")).execute(initial_input={"a": 1}).success
 
 
 def test_the_initial_input_is_copied(registry):
     arguments = {"x": 1}
-    outcome = chain_of(registry, ChainStep("echo", output_key="seen")).execute(arguments)
+    outcome = build_chain(registry, ChainStep("echo", output_key="seen")).execute(arguments)
     assert arguments == {"x": 1}
     assert outcome.context is not arguments
 
 
 def test_the_options_of_execute_are_keywords_only(registry):
     with pytest.raises(TypeError):
-        chain_of(registry, ChainStep("echo")).execute({}, True)
+        build_chain(registry, ChainStep("echo")).execute({}, True)
 
 
 def test_a_chain_can_be_executed_again_from_the_start(registry):
-    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "x"))
+    chain = build_chain(registry, ChainStep("add", {"a": "x", "b": "x"}, "x"))
     assert chain.execute({"x": 1}).context == {"x": 2}
     assert chain.execute({"x": 5}).context == {"x": 10}
     assert chain.execute({"x": 5}) is not chain.execute({"x": 5})
@@ -186,30 +186,30 @@ def test_a_chain_can_be_executed_again_from_the_start(registry):
 
 
 def test_without_a_mapping_the_tool_gets_the_whole_context(registry):
-    assert seen_input(registry, {}, {"a": 1, "b": {"c": 2}}) == {"a": 1, "b": {"c": 2}}
+    assert get_tool_input(registry, {}, {"a": 1, "b": {"c": 2}}) == {"a": 1, "b": {"c": 2}}
 
 
 def test_a_tool_that_changes_its_input_does_not_change_the_context(registry):
     registry.register(ToolEntry("litter", "", lambda data: data.update(junk=1)))
-    outcome = chain_of(registry, ChainStep("litter")).execute({"a": 1})
+    outcome = build_chain(registry, ChainStep("litter")).execute({"a": 1})
     assert outcome.context == {"a": 1}
 
 
 def test_a_mapping_gives_the_tool_only_what_it_names(registry):
-    assert seen_input(registry, {"to": "a"}, {"a": 1, "b": 2}) == {"to": 1}
+    assert get_tool_input(registry, {"to": "a"}, {"a": 1, "b": 2}) == {"to": 1}
 
 
 def test_a_dot_goes_one_level_down(registry):
-    assert seen_input(registry, {"to": "x.y"}, {"x": {"y": 5}}) == {"to": 5}
+    assert get_tool_input(registry, {"to": "x.y"}, {"x": {"y": 5}}) == {"to": 5}
 
 
 def test_every_dot_goes_one_level_down(registry):
     context = {"x": {"y": {"z": {"w": 5}}}}
-    assert seen_input(registry, {"z": "x.y.z", "w": "x.y.z.w"}, context) == {"z": {"w": 5}, "w": 5}
+    assert get_tool_input(registry, {"z": "x.y.z", "w": "x.y.z.w"}, context) == {"z": {"w": 5}, "w": 5}
 
 
 def test_a_literal_key_with_a_dot_below_the_first_level_is_found(registry):
-    assert seen_input(registry, {"to": "x.y.z"}, {"x": {"y.z": 5}}) == {"to": 5}
+    assert get_tool_input(registry, {"to": "x.y.z"}, {"x": {"y.z": 5}}) == {"to": 5}
 
 
 @pytest.mark.parametrize(
@@ -219,21 +219,21 @@ def test_a_literal_key_with_a_dot_below_the_first_level_is_found(registry):
         *("list.0", "list.-1", "list.a", "x.", ".x", ".", "", "x..y", "x.y.", "text.upper", "x.items", "x.__class__"),
     ],
 )
-def test_what_is_not_there_is_none(registry, source):
+def test_a_missing_value_is_none(registry, source):
     context = {"x": {"y": {"z": 1}}, "text": "abc", "none": None, "number": 5, "list": [1, 2]}
-    assert seen_input(registry, {"to": source}, context) == {"to": None}
+    assert get_tool_input(registry, {"to": source}, context) == {"to": None}
 
 
 @pytest.mark.parametrize("value", [0, False, "", [], {}, None])
 def test_falsy_values_are_passed_on_unchanged(registry, value):
-    [matches] = seen_input(registry, {"to": "x.y"}, {"x": {"y": value}}).values()
+    [matches] = get_tool_input(registry, {"to": "x.y"}, {"x": {"y": value}}).values()
     assert matches is value
 
 
 def test_mapped_values_are_validated_by_the_tool(registry):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     registry.register(ToolEntry("strict", "", lambda data: data, schema))
-    outcome = chain_of(registry, ChainStep("strict", {"n": "missing"})).execute({})
+    outcome = build_chain(registry, ChainStep("strict", {"n": "missing"})).execute({})
     assert outcome.errors == [
         "$.n: expected type integer, got NoneType",
         "Step 0 ('strict') failed: Input validation failed for tool 'strict'.",
@@ -246,11 +246,11 @@ def test_mapped_values_are_validated_by_the_tool(registry):
 @pytest.mark.parametrize("value", [5, None, [], {"a": 1}, "text"])
 def test_an_output_key_stores_the_output_under_it(registry, value):
     registry.register(ToolEntry("give", "", lambda data: value))
-    assert chain_of(registry, ChainStep("give", output_key="out")).execute().context == {"out": value}
+    assert build_chain(registry, ChainStep("give", output_key="out")).execute().context == {"out": value}
 
 
 def test_an_output_key_is_not_a_path(registry):
-    assert chain_of(registry, ChainStep("add", {"a": "n", "b": "n"}, "x.y")).execute({"n": 1}).context == {
+    assert build_chain(registry, ChainStep("add", {"a": "n", "b": "n"}, "x.y")).execute({"n": 1}).context == {
         "n": 1,
         "x.y": 2,
     }
@@ -258,13 +258,13 @@ def test_an_output_key_is_not_a_path(registry):
 
 def test_without_an_output_key_a_dictionary_is_merged_into_the_context(registry):
     registry.register(ToolEntry("give", "", lambda data: {"b": 2, "c": 3}))
-    assert chain_of(registry, ChainStep("give")).execute({"a": 1, "b": 1}).context == {"a": 1, "b": 2, "c": 3}
+    assert build_chain(registry, ChainStep("give")).execute({"a": 1, "b": 1}).context == {"a": 1, "b": 2, "c": 3}
 
 
 @pytest.mark.parametrize("value", [5, None, "text", [("a", 1)], [1]])
 def test_without_an_output_key_anything_else_is_dropped(registry, value):
     registry.register(ToolEntry("give", "", lambda data: value))
-    outcome = chain_of(registry, ChainStep("give")).execute({"x": 1})
+    outcome = build_chain(registry, ChainStep("give")).execute({"x": 1})
     assert outcome.success
     assert outcome.context == {"x": 1}
     assert outcome.step_results[0].data == value
@@ -276,7 +276,7 @@ def test_without_an_output_key_anything_else_is_dropped(registry, value):
 def test_a_chain_that_is_not_valid_runs_nothing(registry):
     ran = []
     registry.register(ToolEntry("run", "", ran.append))
-    outcome = chain_of(registry, ChainStep("run"), ChainStep("nope")).execute({"x": 1})
+    outcome = build_chain(registry, ChainStep("run"), ChainStep("nope")).execute({"x": 1})
     assert outcome.success is False
     assert outcome.errors == ["Step 1: tool 'nope' not found in registry."]
     assert outcome.context == {"x": 1}
@@ -300,7 +300,7 @@ def test_an_empty_chain_succeeds_without_validation(registry):
 
 
 def test_a_failing_step_stops_the_chain(registry):
-    chain = chain_of(registry, ChainStep("add", {"a": "n", "b": "n"}, "sum"), ChainStep("fail"), ChainStep("echo"))
+    chain = build_chain(registry, ChainStep("add", {"a": "n", "b": "n"}, "sum"), ChainStep("fail"), ChainStep("echo"))
     outcome = chain.execute({"n": 1})
     assert outcome.success is False
     assert outcome.errors == ["boom", "Step 1 ('fail') failed: Tool 'fail' raised an exception: boom"]
@@ -309,7 +309,7 @@ def test_a_failing_step_stops_the_chain(registry):
 
 
 def test_a_chain_continues_after_a_failure_without_stop_on_failure(registry):
-    chain = chain_of(
+    chain = build_chain(
         registry, ChainStep("fail", output_key="f"), ChainStep("add", {"a": "n", "b": "n"}, "sum"), ChainStep("fail")
     )
     outcome = chain.execute({"n": 1}, stop_on_failure=False)
@@ -325,7 +325,7 @@ def test_a_chain_continues_after_a_failure_without_stop_on_failure(registry):
 
 
 def test_an_unknown_tool_fails_its_step_without_validation(registry):
-    outcome = chain_of(registry, ChainStep("echo"), ChainStep("zzz")).execute(validate_tools=False)
+    outcome = build_chain(registry, ChainStep("echo"), ChainStep("zzz")).execute(validate_tools=False)
     assert outcome.success is False
     assert outcome.errors == ["Unknown tool: zzz", "Step 1 ('zzz') failed: Tool 'zzz' not found in registry."]
     assert len(outcome.step_results) == 2
@@ -333,7 +333,7 @@ def test_an_unknown_tool_fails_its_step_without_validation(registry):
 
 @pytest.mark.parametrize("output_key", ["", "out"])
 def test_an_output_that_breaks_its_schema_fails_the_step_and_is_not_stored(registry, output_key):
-    outcome = chain_of(registry, ChainStep("half", output_key=output_key), ChainStep("echo")).execute({"x": 1})
+    outcome = build_chain(registry, ChainStep("half", output_key=output_key), ChainStep("echo")).execute({"x": 1})
     assert outcome.success is False
     assert outcome.context == {"x": 1}
     assert outcome.errors == [
@@ -380,7 +380,7 @@ def async_registry():
 
 
 def sum_twice(registry):
-    chain = chain_of(
+    chain = build_chain(
         registry, ChainStep("add", {"a": "x", "b": "y"}, "sum"), ChainStep("add", {"a": "sum", "b": "sum"}, "total")
     )
     return chain.execute({"x": 1, "y": 2}).context
@@ -395,7 +395,7 @@ async def test_async_tools_run_in_a_chain_inside_an_event_loop(async_registry):
 
 
 def test_a_chain_can_be_a_tool(registry):
-    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "y"), ChainStep("fail"))
+    chain = build_chain(registry, ChainStep("add", {"a": "x", "b": "x"}, "y"), ChainStep("fail"))
     registry.register(ToolEntry("chain", "", lambda data: chain.execute(data).to_dict()))
     answer = registry.invoke("chain", {"x": 2}).data
     assert answer["context"] == {"x": 2, "y": 4}

@@ -32,7 +32,7 @@ def fail(data: dict[str, Any]) -> Any:
 
 @pytest.fixture
 def registry() -> ToolRegistry:
-    """Tools: page returns a text, count its words, add sums two numbers, fail always fails."""
+    """Return a registry with page (a text), count (its words), add (two numbers) and fail (raises)."""
 
     def count(data: dict[str, Any]) -> int:
         return len(data["words"].split())
@@ -46,15 +46,17 @@ def registry() -> ToolRegistry:
     )
 
 
-def chain_of(registry: ToolRegistry, *steps: ChainStep) -> ToolChain:
+def build_chain(registry: ToolRegistry, *steps: ChainStep) -> ToolChain:
     chain = ToolChain(registry)
     for step in steps:
         chain.add_step(step)
     return chain
 
 
-def word_count(registry: ToolRegistry) -> ToolChain:
-    return chain_of(registry, ChainStep("page", output_key="page"), ChainStep("count", {"words": "page.text"}, "total"))
+def build_word_count_chain(registry: ToolRegistry) -> ToolChain:
+    return build_chain(
+        registry, ChainStep("page", output_key="page"), ChainStep("count", {"words": "page.text"}, "total")
+    )
 
 
 async def run(entry: ToolEntry, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
@@ -67,12 +69,12 @@ async def run(entry: ToolEntry, arguments: dict[str, Any] | None = None, **optio
 # The input schema
 
 
-def schema_of(registry: ToolRegistry, *steps: ChainStep) -> dict[str, Any]:
-    return chain_of(registry, *steps).as_tool("chain").input_schema
+def get_schema(registry: ToolRegistry, *steps: ChainStep) -> dict[str, Any]:
+    return build_chain(registry, *steps).as_tool("chain").input_schema
 
 
 def test_a_chain_requires_what_its_first_step_requires_under_the_names_of_the_context(registry: ToolRegistry) -> None:
-    assert schema_of(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum")) == {
+    assert get_schema(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum")) == {
         "type": "object",
         "properties": {"x": {"type": "number"}, "y": {"type": "number"}},
         "required": ["x", "y"],
@@ -80,11 +82,11 @@ def test_a_chain_requires_what_its_first_step_requires_under_the_names_of_the_co
 
 
 def test_a_chain_whose_first_step_receives_the_whole_context_has_its_schema(registry: ToolRegistry) -> None:
-    assert schema_of(registry, ChainStep("add"), ChainStep("count", {"words": "w"})) == NUMBERS
+    assert get_schema(registry, ChainStep("add"), ChainStep("count", {"words": "w"})) == NUMBERS
 
 
 def test_a_path_is_required_as_an_object_with_that_value(registry: ToolRegistry) -> None:
-    assert schema_of(registry, ChainStep("add", {"a": "x.y", "b": "x.z"}, "sum")) == {
+    assert get_schema(registry, ChainStep("add", {"a": "x.y", "b": "x.z"}, "sum")) == {
         "type": "object",
         "properties": {
             "x": {
@@ -100,9 +102,9 @@ def test_a_path_is_required_as_an_object_with_that_value(registry: ToolRegistry)
 def test_inputs_of_later_steps_are_required_unless_an_earlier_step_can_produce_them(registry: ToolRegistry) -> None:
     first = ChainStep("add", {"a": "x", "b": "x"}, "sum")
     later = ChainStep("add", {"a": "sum", "b": "y"}, "total")
-    assert schema_of(registry, first, later)["required"] == ["x", "y"]
+    assert get_schema(registry, first, later)["required"] == ["x", "y"]
     merging = ChainStep("add", {"a": "x", "b": "x"})
-    assert schema_of(registry, merging, later)["required"] == ["x"]
+    assert get_schema(registry, merging, later)["required"] == ["x"]
 
 
 def test_a_mapped_input_that_may_be_null_is_optional(registry: ToolRegistry) -> None:
@@ -110,7 +112,7 @@ def test_a_mapped_input_that_may_be_null_is_optional(registry: ToolRegistry) -> 
     def greet(name: str, title: str | None = None, excited: bool = False) -> str:
         return f"{title} {name}"
 
-    schema = schema_of(registry, ChainStep("greet", {"name": "n", "title": "t", "excited": "e"}))
+    schema = get_schema(registry, ChainStep("greet", {"name": "n", "title": "t", "excited": "e"}))
     # Without a value, null would replace false, and null is no boolean.
     assert schema["required"] == ["n", "e"]
     assert set(schema["properties"]) == {"n", "t", "e"}
@@ -120,7 +122,7 @@ def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> N
     place = {"type": "object", "properties": {"city": {"type": "string"}}}
     text = {"type": "object", "properties": {"to": {"$ref": "#/$defs/Place"}}, "$defs": {"Place": place}}
     registry.register(make_entry(add, "travel", input_schema=text))
-    schema = schema_of(registry, ChainStep("travel", {"to": "goal"}))
+    schema = get_schema(registry, ChainStep("travel", {"to": "goal"}))
     assert schema["properties"] == {"goal": {"$ref": "#/$defs/Place"}}
     assert schema["$defs"] == {"Place": place}
     assert schema["required"] == ["goal"]
@@ -129,7 +131,7 @@ def test_an_input_keeps_the_definitions_of_its_type(registry: ToolRegistry) -> N
 def test_an_input_whose_type_is_not_valid_elsewhere_has_none(registry: ToolRegistry) -> None:
     text = {"type": "object", "properties": {"to": {"$ref": "#/properties/by"}, "by": {"type": "string"}}}
     registry.register(make_entry(add, "travel", input_schema={**text, "required": ["to"]}))
-    assert schema_of(registry, ChainStep("travel", {"to": "goal"})) == {
+    assert get_schema(registry, ChainStep("travel", {"to": "goal"})) == {
         "type": "object",
         "properties": {"goal": {}},
         "required": ["goal"],
@@ -137,21 +139,21 @@ def test_an_input_whose_type_is_not_valid_elsewhere_has_none(registry: ToolRegis
 
 
 def test_a_chain_accepts_anything_if_nothing_is_known_about_its_input(registry: ToolRegistry) -> None:
-    assert schema_of(registry) == {}
-    assert schema_of(registry, ChainStep("gone", {"a": "b"})) == {"type": "object", "properties": {"b": {}}}
-    assert schema_of(registry, ChainStep("gone")) == {}
-    assert schema_of(registry, ChainStep("page")) == {}
-    assert schema_of(registry, ChainStep("fail", {"a": ".", "b": ""})) == {}
+    assert get_schema(registry) == {}
+    assert get_schema(registry, ChainStep("gone", {"a": "b"})) == {"type": "object", "properties": {"b": {}}}
+    assert get_schema(registry, ChainStep("gone")) == {}
+    assert get_schema(registry, ChainStep("page")) == {}
+    assert get_schema(registry, ChainStep("fail", {"a": ".", "b": ""})) == {}
 
 
 def test_a_schema_of_the_author_is_published_as_it_is(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("add"))
+    chain = build_chain(registry, ChainStep("add"))
     assert chain.as_tool("chain", input_schema={}).input_schema == {}
     assert chain.as_tool("chain", "", {"required": ["q"]}).input_schema == {"required": ["q"]}
 
 
 async def test_a_client_sees_the_inferred_schema_and_may_pass_more(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum"))
+    chain = build_chain(registry, ChainStep("add", {"a": "x", "b": "y"}, "sum"))
     registry.register(chain.as_tool("chain"))
     async with connect(registry) as client:
         (publication,) = [item for item in await list_tools(client) if item["name"] == "chain"]
@@ -177,21 +179,21 @@ async def test_a_client_sees_the_inferred_schema_and_may_pass_more(registry: Too
 async def test_a_chain_returns_the_selected_values_of_its_context(
     registry: ToolRegistry, output: Any, returned: Any
 ) -> None:
-    assert (await run(word_count(registry).as_tool("chain", output=output))).output == returned
+    assert (await run(build_word_count_chain(registry).as_tool("chain", output=output))).output == returned
 
 
 async def test_the_output_schema_is_that_of_the_selected_value(registry: ToolRegistry) -> None:
     number = {"type": "integer"}
-    result = await run(word_count(registry).as_tool("chain", output_schema=number, output="total"))
+    result = await run(build_word_count_chain(registry).as_tool("chain", output_schema=number, output="total"))
     assert result.output == 3
-    assert (await run(word_count(registry).as_tool("chain", output_schema=number))).code == "invalid_output"
+    assert (await run(build_word_count_chain(registry).as_tool("chain", output_schema=number))).code == "invalid_output"
 
 
 # Errors
 
 
 async def test_an_error_names_the_step_what_has_run_and_what_to_do(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("page"), ChainStep("page"), ChainStep("fail"), ChainStep("count"))
+    chain = build_chain(registry, ChainStep("page"), ChainStep("page"), ChainStep("fail"), ChainStep("count"))
     result = await run(chain.as_tool("chain"))
     assert result.code == "no_data"
     assert result.error_text == (
@@ -201,7 +203,7 @@ async def test_an_error_names_the_step_what_has_run_and_what_to_do(registry: Too
 
 
 async def test_an_error_of_the_first_step_reports_that_no_other_step_has_run(registry: ToolRegistry) -> None:
-    result = await run(chain_of(registry, ChainStep("fail"), ChainStep("page")).as_tool("chain"))
+    result = await run(build_chain(registry, ChainStep("fail"), ChainStep("page")).as_tool("chain"))
     assert result.error_text == (
         "Step 1 of 2 ('fail') failed: Nothing there.\nNo other step has run. Fix the problem and retry."
     )
@@ -214,17 +216,17 @@ async def test_a_denied_step_does_not_advise_to_retry(registry: ToolRegistry) ->
         raise Denied("Not you.")
 
     registry.register(make_entry(deny, "deny"))
-    result = await run(chain_of(registry, ChainStep("deny")).as_tool("chain"))
+    result = await run(build_chain(registry, ChainStep("deny")).as_tool("chain"))
     assert (result.code, result.error_text) == (
         "denied",
         "Step 1 of 1 ('deny') failed: Not you.\nNo other step has run.",
     )
-    result = await run(chain_of(registry, ChainStep("page"), ChainStep("deny")).as_tool("chain"))
+    result = await run(build_chain(registry, ChainStep("page"), ChainStep("deny")).as_tool("chain"))
     assert result.error_text.endswith("\n'page' has already run and is not undone.")
 
 
 async def test_a_mapped_value_that_nothing_has_produced_is_named(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("page", output_key="page"), ChainStep("count", {"words": "page.txt"}))
+    chain = build_chain(registry, ChainStep("page", output_key="page"), ChainStep("count", {"words": "page.txt"}))
     result = await run(chain.as_tool("chain"))
     assert result.code == "invalid_arguments"
     assert result.error_text == (
@@ -236,8 +238,11 @@ async def test_a_mapped_value_that_nothing_has_produced_is_named(registry: ToolR
 
 
 async def test_all_steps_run_if_failures_do_not_stop_the_chain(registry: ToolRegistry) -> None:
-    chain = chain_of(
-        registry, ChainStep("fail", output_key="f"), *word_count(registry).steps, ChainStep("fail", output_key="g")
+    chain = build_chain(
+        registry,
+        ChainStep("fail", output_key="f"),
+        *build_word_count_chain(registry).steps,
+        ChainStep("fail", output_key="g"),
     )
     result = await run(chain.as_tool("chain", output="total", stop_on_failure=False))
     assert result.is_error
@@ -251,9 +256,11 @@ async def test_all_steps_run_if_failures_do_not_stop_the_chain(registry: ToolReg
 
 
 async def test_a_step_with_continue_on_failure_may_fail_and_a_note_reports_it(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("fail", continue_on_failure=True), *word_count(registry).steps)
+    chain = build_chain(registry, ChainStep("fail", continue_on_failure=True), *build_word_count_chain(registry).steps)
     registry.register(chain.as_tool("chain", output=["total"]))
-    registry.register(chain_of(registry, ChainStep("fail", continue_on_failure=True)).as_tool("none", output="total"))
+    registry.register(
+        build_chain(registry, ChainStep("fail", continue_on_failure=True)).as_tool("none", output="total")
+    )
     async with connect(registry) as client:
         result = await call(client, "chain")
         note = "Step 1 of 3 ('fail') failed: Nothing there.\nThe chain continued without this step."
@@ -264,7 +271,7 @@ async def test_a_step_with_continue_on_failure_may_fail_and_a_note_reports_it(re
 
 
 def test_execute_continues_after_a_step_that_may_fail(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("fail", continue_on_failure=True), *word_count(registry).steps)
+    chain = build_chain(registry, ChainStep("fail", continue_on_failure=True), *build_word_count_chain(registry).steps)
     result = chain.execute()
     # Not all steps have completed.
     assert not result.success
@@ -294,7 +301,9 @@ class Flaky:
 async def test_a_step_is_attempted_until_it_succeeds(attempts: int, calls: int, *, ok: bool) -> None:
     for through_tool in (True, False):
         flaky = Flaky(failures=2)
-        chain = chain_of(build_registry(make_entry(flaky, "flaky")), ChainStep("flaky", attempts=attempts, backoff=0))
+        chain = build_chain(
+            build_registry(make_entry(flaky, "flaky")), ChainStep("flaky", attempts=attempts, backoff=0)
+        )
         succeeded = (await run(chain.as_tool("chain"))).success if through_tool else chain.execute().success
         assert (flaky.calls, succeeded) == (calls, ok)
 
@@ -308,11 +317,11 @@ def test_the_wait_before_each_further_attempt_doubles_up_to_a_minute() -> None:
 async def test_invalid_arguments_and_unknown_tools_are_not_attempted_again(registry: ToolRegistry) -> None:
     step = ChainStep("add", {"a": "x", "b": "y"}, attempts=5, backoff=1000)
     with anyio.fail_after(TIMEOUT):
-        result = await run(chain_of(registry, step).as_tool("chain", input_schema={}))
+        result = await run(build_chain(registry, step).as_tool("chain", input_schema={}))
         assert result.code == "invalid_arguments"
-        assert not chain_of(registry, step).execute().success
+        assert not build_chain(registry, step).execute().success
         unknown = ChainStep("gone", attempts=5, backoff=1000)
-        assert not chain_of(registry, unknown).execute(validate_tools=False).success
+        assert not build_chain(registry, unknown).execute(validate_tools=False).success
 
 
 @BOTH_LOOPS
@@ -322,13 +331,13 @@ async def test_a_step_that_takes_too_long_is_stopped_and_its_error_names_it() ->
 
     flaky = Flaky(failures=0)
     registry = build_registry(make_entry(sleep, "sleep"), make_entry(flaky, "flaky"))
-    chain = chain_of(registry, ChainStep("sleep", timeout=0.05, attempts=2, backoff=0), ChainStep("flaky"))
+    chain = build_chain(registry, ChainStep("sleep", timeout=0.05, attempts=2, backoff=0), ChainStep("flaky"))
     result = await run(chain.as_tool("chain"))
     assert result.code == "timeout"
     assert result.error_text.startswith("Step 1 of 2 ('sleep') failed: ")
     assert "0.05 seconds" in result.error_text
     assert flaky.calls == 0
-    chain = chain_of(registry, ChainStep("sleep", timeout=0.05, continue_on_failure=True), ChainStep("flaky"))
+    chain = build_chain(registry, ChainStep("sleep", timeout=0.05, continue_on_failure=True), ChainStep("flaky"))
     assert (await run(chain.as_tool("chain"))).output == {"calls": 1}
 
 
@@ -340,7 +349,7 @@ async def test_the_error_of_a_step_in_a_thread_reports_that_it_may_still_finish(
         release.wait(TIMEOUT)
 
     try:
-        chain = chain_of(build_registry(make_entry(wait, "wait")), ChainStep("wait", timeout=0.05))
+        chain = build_chain(build_registry(make_entry(wait, "wait")), ChainStep("wait", timeout=0.05))
         result = await run(chain.as_tool("chain"))
     finally:
         release.set()
@@ -352,7 +361,7 @@ async def test_the_time_limit_of_the_call_ends_a_chain_whose_step_may_take_longe
     async def sleep(data: Any) -> None:
         await anyio.sleep_forever()
 
-    chain = chain_of(build_registry(make_entry(sleep, "sleep")), ChainStep("sleep", timeout=1000))
+    chain = build_chain(build_registry(make_entry(sleep, "sleep")), ChainStep("sleep", timeout=1000))
     result = await run(chain.as_tool("chain"), timeout=0.05)
     assert result.code == "timeout"
     assert "chain" in result.error_text
@@ -368,7 +377,7 @@ async def test_the_time_limit_of_a_step_pauses_while_the_user_is_asked(mode: str
         await anyio.sleep(1.2)
         return ElicitResult(action="accept", content={"name": "Ada"})
 
-    chain = chain_of(build_registry(make_entry(ask, "ask")), ChainStep("ask", timeout=1))
+    chain = build_chain(build_registry(make_entry(ask, "ask")), ChainStep("ask", timeout=1))
     async with connect(build_registry(chain.as_tool("chain")), mode=mode, elicitation_callback=answer_late) as client:
         assert (await call(client, "chain"))["structuredContent"] == {"name": "Ada"}
 
@@ -384,7 +393,7 @@ def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
         await anyio.to_thread.run_sync(wait, data)
 
     registry = build_registry(make_entry(wait_async if is_async else wait, "wait"))
-    result = chain_of(registry, ChainStep("wait", timeout=0.05)).execute()
+    result = build_chain(registry, ChainStep("wait", timeout=0.05)).execute()
     release.set()
     assert [step.status for step in result.step_results] == [ResultStatus.TIMEOUT]
     message = "Tool 'wait' did not finish within 0.05 seconds."
@@ -392,7 +401,7 @@ def test_execute_abandons_a_step_that_takes_too_long(*, is_async: bool) -> None:
 
 
 def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolRegistry) -> None:
-    chain = chain_of(registry, ChainStep("add", {"a": "x", "b": "x"}, "y", timeout=TIMEOUT))
+    chain = build_chain(registry, ChainStep("add", {"a": "x", "b": "x"}, "y", timeout=TIMEOUT))
     assert chain.execute({"x": 2}).context == {"x": 2, "y": 4}
 
     def leave(data: Any) -> None:
@@ -400,7 +409,7 @@ def test_execute_returns_what_a_step_with_a_time_limit_returns(registry: ToolReg
 
     registry.register(make_entry(leave, "leave"))
     with pytest.raises(SystemExit):
-        chain_of(registry, ChainStep("leave", timeout=TIMEOUT)).execute()
+        build_chain(registry, ChainStep("leave", timeout=TIMEOUT)).execute()
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"backoff": -1}, {"timeout": 0}, {"timeout": -1}])
@@ -424,12 +433,12 @@ def test_a_chain_that_is_a_tool_can_be_invoked_and_be_a_step_of_another(
     registry: ToolRegistry, policy: dict[str, Any]
 ) -> None:
     optional = ChainStep("fail", continue_on_failure=True)
-    chain = chain_of(registry, optional, *word_count(registry).steps)
-    registry.register(word_count(registry).as_tool("plain", output="total"))
+    chain = build_chain(registry, optional, *build_word_count_chain(registry).steps)
+    registry.register(build_word_count_chain(registry).as_tool("plain", output="total"))
     registry.register(chain.as_tool("tolerant", output=["total"]))
-    registry.register(chain_of(registry, ChainStep("fail")).as_tool("failing"))
+    registry.register(build_chain(registry, ChainStep("fail")).as_tool("failing"))
     assert registry.invoke("plain", {}).data == 3
     assert registry.invoke("tolerant", {}).data == {"total": 3}
     assert registry.invoke("failing", {}).message.startswith("Tool 'failing' raised an exception: Step 1 of 1 ('fail')")
-    outer = chain_of(registry, ChainStep("plain", output_key="a", **policy), ChainStep("tolerant", **policy))
+    outer = build_chain(registry, ChainStep("plain", output_key="a", **policy), ChainStep("tolerant", **policy))
     assert outer.execute().context == {"a": 3, "total": 3}

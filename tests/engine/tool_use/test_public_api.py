@@ -17,7 +17,7 @@ NONE = Parameter.empty
 POSITIONAL, KEYWORD = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 
 
-def shape(function):
+def get_parameters(function):
     parameters = inspect.signature(function).parameters.values()
     return [(p.name, p.kind, p.default) for p in parameters if p.name != "self"]
 
@@ -86,11 +86,11 @@ SIGNATURES = [
 
 @pytest.mark.parametrize(("function", "parameters"), SIGNATURES, ids=lambda value: getattr(value, "__qualname__", ""))
 def test_a_function_has_the_signature_of_the_specification(function, parameters):
-    assert shape(function) == parameters
+    assert get_parameters(function) == parameters
 
 
 def test_the_decorator_has_the_parameters_of_the_specification_first():
-    parameters = shape(api.tool)
+    parameters = get_parameters(api.tool)
     assert [name for name, _, _ in parameters[:6]] == [
         *("name", "description", "input_schema", "output_schema", "tags", "registry")
     ]
@@ -101,13 +101,14 @@ def test_the_decorator_has_the_parameters_of_the_specification_first():
 
 def test_a_registry_is_created_without_arguments():
     assert all(
-        default is not NONE and parameter_kind is KEYWORD for _, parameter_kind, default in shape(api.ToolRegistry)
+        default is not NONE and parameter_kind is KEYWORD
+        for _, parameter_kind, default in get_parameters(api.ToolRegistry)
     )
     assert len(api.ToolRegistry()) == 0
 
 
 def test_a_chain_needs_a_registry_alone():
-    first, *parameters = shape(api.ToolChain)
+    first, *parameters = get_parameters(api.ToolChain)
     assert first == ("registry", POSITIONAL, NONE)
     assert all(parameter_kind is KEYWORD and default is not NONE for _, parameter_kind, default in parameters)
 
@@ -162,7 +163,7 @@ FIELDS = {
 }
 
 
-def default_of(field):
+def get_default(field):
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory
     return REQUIRED if field.default is dataclasses.MISSING else field.default
@@ -170,14 +171,14 @@ def default_of(field):
 
 @pytest.mark.parametrize(("cls", "fields"), FIELDS.items(), ids=lambda value: getattr(value, "__name__", ""))
 def test_a_dataclass_has_the_fields_of_the_specification_in_order(cls, fields):
-    positional = {field.name: default_of(field) for field in dataclasses.fields(cls) if not field.kw_only}
+    positional = {field.name: get_default(field) for field in dataclasses.fields(cls) if not field.kw_only}
     assert list(positional.items()) == list(fields.items())
 
 
 @pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)
 def test_further_fields_are_keywords_with_a_default(cls):
     further = [field for field in dataclasses.fields(cls) if field.name not in FIELDS[cls]]
-    assert all(field.kw_only and default_of(field) is not REQUIRED for field in further)
+    assert all(field.kw_only and get_default(field) is not REQUIRED for field in further)
 
 
 @pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)

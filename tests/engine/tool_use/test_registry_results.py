@@ -9,7 +9,7 @@ from mcp_bridge.testing import connect
 from mcp_bridge.tool_use import Result, ResultStatus, validate_input
 
 
-def registry_of(handler) -> ToolRegistry:
+def build_registry(handler) -> ToolRegistry:
     registry = ToolRegistry()
     registry.register(ToolEntry("a", "", handler))
     return registry
@@ -17,16 +17,16 @@ def registry_of(handler) -> ToolRegistry:
 
 def test_a_result_that_the_handler_returns_is_the_result_of_invoke() -> None:
     result = Result(ResultStatus.SKIPPED, message="not today")
-    assert registry_of(lambda data: result).invoke("a", {}) is result
+    assert build_registry(lambda data: result).invoke("a", {}) is result
 
 
 def test_a_handlers_failed_tool_result_is_a_failure_with_its_text() -> None:
-    answer = registry_of(lambda data: ToolResult(success=False, output=3, error="no")).invoke("a", {})
+    answer = build_registry(lambda data: ToolResult(success=False, output=3, error="no")).invoke("a", {})
     assert (answer.status, answer.message, answer.data) == (ResultStatus.FAILURE, "no", 3)
 
 
 async def test_the_output_of_a_handlers_tool_result_is_the_data() -> None:
-    registry = registry_of(lambda data: ToolResult(success=True, output={"n": 3}))
+    registry = build_registry(lambda data: ToolResult(success=True, output={"n": 3}))
     assert registry.invoke("a", {}).data == {"n": 3}
     assert (await registry.ainvoke("a", {})).data == {"n": 3}
 

@@ -102,7 +102,7 @@ async def test_a_decline_after_the_reading_time_is_not_marked(mode: str, tmp_pat
         (ApprovalDecision(scope="deny", how="timeout", seconds=0.0), False),
     ],
 )
-def test_a_decline_of_a_user_within_half_a_second_counts_as_hurried(decision: ApprovalDecision, hurried: bool) -> None:
+def test_a_decline_within_half_a_second_is_marked_as_hurried(decision: ApprovalDecision, hurried: bool) -> None:
     assert decision.is_hurried is hurried
 
 

@@ -493,7 +493,7 @@ def build_question(number: int, *scopes: str, prompt: str = "Sure?") -> Terminal
     return TerminalQuestion(number, "shop (1)", "add", prompt, "{}", (*(scopes or ("once", "always")), "deny"))
 
 
-async def test_an_answer_for_a_settled_question_does_not_answer_the_next_one(
+async def test_an_answer_for_an_answered_question_does_not_answer_the_next_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()

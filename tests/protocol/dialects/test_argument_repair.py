@@ -144,7 +144,7 @@ def test_recursive_alternatives_end(length: int) -> None:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The compiled schemas: first the whole, then its parts."""
+    """Record the compiled schemas: first the whole one, then its parts."""
     schemas: list[Any] = []
 
     def record_and_compile(schema: Any) -> Validator:

@@ -38,8 +38,8 @@ sources: [{type: python, path: tools.py}]
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[str]:
-    """The address of a bridge in a separate process."""
+async def serve(folder: Path) -> AsyncIterator[str]:
+    """Serve a bridge in a separate process, and yield its address."""
     (folder / "tools.py").write_text(TOOLS)
     (folder / "settings.yaml").write_text(SETTINGS)
     with socket.socket() as free:
@@ -62,14 +62,14 @@ async def served(folder: Path) -> AsyncIterator[str]:
 
 
 async def test_arguments_in_headers_are_checked_with_a_dialect_in_both_eras(tmp_path: Path) -> None:
-    async with served(tmp_path) as address:
+    async with serve(tmp_path) as address:
         for mode in ("legacy", "2026-07-28"):
             with anyio.fail_after(60):
-                await travels(address, mode)
+                await observe_client(address, mode)
 
 
-async def travels(address: str, mode: str) -> None:
-    """Listed headers, and an argument in a header together with JSON in a string."""
+async def observe_client(address: str, mode: str) -> None:
+    """Return the listed headers, and the result of a call with an argument in a header and JSON in a string."""
     async with (
         httpx2.AsyncClient(timeout=30) as http,
         Client(streamable_http_client(address, http_client=http), mode=mode) as client,

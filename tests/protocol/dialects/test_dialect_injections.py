@@ -18,8 +18,8 @@ from tests.kits.hooks.hooks_kit import HookedServer, get_texts, inject
 CODEX = PROFILES["codex"].dialect
 
 
-def house_of(output: Any = None, schema: Any = None) -> HookedServer:
-    """A server with a tool `place`. Only its first call has an injected text."""
+def build_bridge(output: Any = None, schema: Any = None) -> HookedServer:
+    """Build a bridge with a tool `place`. Only its first call returns an injected text."""
     house = HookedServer()
     house.registry.register(
         ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)
@@ -41,7 +41,7 @@ async def test_only_the_dialect_of_codex_shows_injections() -> None:
 
 @EVERY_ERA
 async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replaces_structured_content(mode: str) -> None:
-    async with connect(Bridge(house_of().registry, dialect=CODEX), mode=mode) as client:
+    async with connect(Bridge(build_bridge().registry, dialect=CODEX), mode=mode) as client:
         (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert definition.output_schema is None
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
@@ -51,7 +51,7 @@ async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replace
 
 @EVERY_ERA
 async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) -> None:
-    house = house_of([1, 2], {"type": "array"})
+    house = build_bridge([1, 2], {"type": "array"})
     async with connect(Bridge(house.registry, dialect=CODEX), mode=mode) as client:
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
     assert (first.structured_content, get_texts(first)) == (None, ["[1,2]", "It is far."])
@@ -60,7 +60,7 @@ async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) ->
 
 @pytest.mark.parametrize("dialect", [NO_DIALECT, PROFILES["claude-code"].dialect])
 async def test_other_clients_receive_the_text_and_unchanged_structured_content(dialect: SchemaDialect) -> None:
-    async with connect(Bridge(house_of().registry, dialect=dialect)) as client:
+    async with connect(Bridge(build_bridge().registry, dialect=dialect)) as client:
         (definition,) = (tool for tool in (await client.list_tools()).tools if tool.name == "place")
         assert definition.output_schema is not None
         first = await client.call_tool("place", {})
@@ -77,7 +77,7 @@ async def test_tools_without_hooks_keep_their_output_schema() -> None:
 
 
 async def test_the_output_of_a_governed_tool_is_still_validated() -> None:
-    async with connect(Bridge(house_of({"x": "one"}).registry, dialect=CODEX)) as client:
+    async with connect(Bridge(build_bridge({"x": "one"}).registry, dialect=CODEX)) as client:
         result = await client.call_tool("place", {})
     assert result.is_error
     assert "Output validation failed" in get_texts(result)[0]

@@ -38,8 +38,8 @@ from tests.kits.dialects.dialect_kit import (
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 
-async def listed(client: Client) -> dict[str, Any]:
-    """The one tool as its JSON."""
+async def get_listed_tool(client: Client) -> dict[str, Any]:
+    """Return the only listed tool as JSON."""
     [tool] = (await client.list_tools()).tools
     listing: dict[str, Any] = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
     return listing
@@ -54,7 +54,7 @@ async def call_tool(client: Client, **arguments: Any) -> Any:
 
 async def test_clients_receive_a_schema_without_references() -> None:
     async with connect(build_bridge(REFERRING)) as client:
-        tool = await listed(client)
+        tool = await get_listed_tool(client)
         assert tool["inputSchema"]["properties"]["home"] == ADDRESS
         assert "$ref" not in json.dumps(tool)
         assert await call_tool(client, home={"street": "A"}) == {"home": {"street": "A"}}
@@ -62,7 +62,7 @@ async def test_clients_receive_a_schema_without_references() -> None:
 
 async def test_clients_receive_one_object_and_a_note_about_further_conditions() -> None:
     async with connect(build_bridge(SHAPES)) as client:
-        tool = await listed(client)
+        tool = await get_listed_tool(client)
         assert tool["inputSchema"]["required"] == ["kind"]
         assert tool["description"] == f"Does it.\n\n{CONDITIONS_NOTE}"
 
@@ -87,13 +87,13 @@ async def test_without_the_setting_strings_stay_strings_and_schemas_as_they_are(
     async with connect(build_bridge(VALUES, SchemaDialect())) as client:
         assert "$.numbers" in await call_tool(client, numbers="[1, 2]")
     async with connect(build_bridge(REFERRING, SchemaDialect())) as client:
-        assert (await listed(client))["inputSchema"] == REFERRING
+        assert (await get_listed_tool(client))["inputSchema"] == REFERRING
 
 
 async def test_an_input_that_is_no_object_is_parsed_too() -> None:
     schema = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
     async with connect(build_bridge(schema)) as client:
-        tool = await listed(client)
+        tool = await get_listed_tool(client)
         assert tool["inputSchema"]["properties"]["input"] == {"type": "array", "items": {"type": "integer"}}
         assert await call_tool(client, input='[1, "2"]') == [1, 2]
 
@@ -127,7 +127,7 @@ async def test_a_value_in_a_string_counts_against_the_limits_of_arguments() -> N
 
 async def test_declared_headers_are_kept_in_rewritten_schemas() -> None:
     async with connect(build_bridge(SHAPES)) as client:
-        assert x_mcp_header_map((await listed(client))["inputSchema"]) == {("region",): "Region"}
+        assert x_mcp_header_map((await get_listed_tool(client))["inputSchema"]) == {("region",): "Region"}
 
 
 async def test_references_are_inlined_in_output_schemas_and_results_still_fit() -> None:
@@ -135,7 +135,7 @@ async def test_references_are_inlined_in_output_schemas_and_results_still_fit() 
     registry = ToolRegistry()
     registry.register(ToolEntry("t", "", lambda data: {"home": {"street": "A"}}, {"type": "object"}, output))
     async with connect(Bridge(registry, dialect=FULL_DIALECT)) as client:
-        assert (await listed(client))["outputSchema"]["properties"]["home"] == ADDRESS
+        assert (await get_listed_tool(client))["outputSchema"]["properties"]["home"] == ADDRESS
         result = await client.call_tool("t", {})
         assert result.structured_content == {"home": {"street": "A"}}
 
@@ -143,7 +143,7 @@ async def test_references_are_inlined_in_output_schemas_and_results_still_fit() 
 async def test_an_object_without_properties_gets_empty_properties() -> None:
     schema = {"type": "object", "additionalProperties": False}
     async with connect(build_bridge(schema, SchemaDialect(write_properties=True))) as client:
-        assert (await listed(client))["inputSchema"] == {**schema, "properties": {}}
+        assert (await get_listed_tool(client))["inputSchema"] == {**schema, "properties": {}}
 
 
 def test_a_tool_is_rewritten_once_until_it_changes() -> None:
@@ -194,7 +194,7 @@ def settings(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def over_stdio(settings: Path) -> AsyncIterator[Client]:
+async def connect_over_stdio(settings: Path) -> AsyncIterator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(settings)],
@@ -207,8 +207,8 @@ async def over_stdio(settings: Path) -> AsyncIterator[Client]:
 
 
 async def test_a_client_over_stdio_receives_the_dialect_of_the_settings(settings: Path) -> None:
-    async with over_stdio(settings) as client:
-        tool = await listed(client)
+    async with connect_over_stdio(settings) as client:
+        tool = await get_listed_tool(client)
         assert tool["inputSchema"]["properties"]["lines"]["items"]["properties"]["amount"]["type"] == "integer"
         assert "$defs" not in tool["inputSchema"]
         lines = json.dumps([{"product": "pen", "amount": "2"}, {"product": "ink", "amount": 3}])

@@ -72,7 +72,7 @@ class Frozen(Mapping[str, int]):
 
 
 async def dispatch(entry: ToolEntry) -> ToolResult:
-    """The result of the tool `t`."""
+    """Call the tool `t`, and return the result."""
     return await build_registry(entry).dispatch(ToolCall(id="1", name="t", arguments={}), RunningCall())
 
 
@@ -195,13 +195,13 @@ class WrongModel:
         return {}
 
 
-def cycle() -> list[Any]:
+def make_cycle() -> list[Any]:
     value: list[Any] = []
     value.append({"back": value})
     return value
 
 
-def deep(levels: int) -> Any:
+def nest(levels: int) -> Any:
     value: Any = None
     for _ in range(levels):
         value = [value]
@@ -210,9 +210,9 @@ def deep(levels: int) -> Any:
 
 UNREADABLE: list[Any] = [
     {"more digits than Python writes": 10**5000},
-    cycle(),
-    deep(MAX_DEPTH + 1),
-    deep(100_000),
+    make_cycle(),
+    nest(MAX_DEPTH + 1),
+    nest(100_000),
     Endless(),
     {"a": Rude()},
     {Pair(1, Rude()): 1},
@@ -228,7 +228,7 @@ def test_a_result_that_cannot_be_json_is_unreadable(answer: Any) -> None:
     assert "planted secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", [cycle(), {"a": Rude()}], ids=["itself", "a secret"])
+@pytest.mark.parametrize("answer", [make_cycle(), {"a": Rude()}], ids=["itself", "a secret"])
 async def test_an_unreadable_result_is_an_error_after_the_tool_ran(answer: Any) -> None:
     result = await dispatch(make_constant_tool(answer))
     assert (result.is_error, result.code) == (True, "invalid_output")
@@ -238,7 +238,7 @@ async def test_an_unreadable_result_is_an_error_after_the_tool_ran(answer: Any) 
 
 
 def test_a_result_of_the_maximum_depth_is_accepted() -> None:
-    assert to_plain(deep(MAX_DEPTH)) == deep(MAX_DEPTH)
+    assert to_plain(nest(MAX_DEPTH)) == nest(MAX_DEPTH)
 
 
 LEAVES = st.one_of(
@@ -256,7 +256,7 @@ LEAVES = st.one_of(
     st.datetimes(timezones=st.timezones()),
     st.timedeltas(),
     st.uuids(),
-    st.sampled_from([Colour.RED, Level.HIGH, Rude(), object(), int, len, Endless(), cycle(), ..., deep(300)]),
+    st.sampled_from([Colour.RED, Level.HIGH, Rude(), object(), int, len, Endless(), make_cycle(), ..., nest(300)]),
 )
 KEYS = st.one_of(
     st.none(), st.integers(), st.floats(), st.text(st.characters(exclude_categories=[])), st.dates(), st.binary()

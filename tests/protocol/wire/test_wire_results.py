@@ -38,12 +38,12 @@ NOTES: dict[str, Any] = {"audience": ["user"], "priority": 0.5, "lastModified": 
 PLAIN_TOOL = to_wire(ToolDefinition("t", "", "m"))
 
 
-def sent(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
+def render_result(answer: Any, version: str = STATELESS, tool: WireTool = PLAIN_TOOL) -> dict[str, Any]:
     """Return the result for a client of this version, checked against the schema of the version."""
     return serialize_for_client("tools/call", version, to_mcp(to_result(answer), tool, version))
 
 
-def codes(result: dict[str, Any]) -> str | None:
+def list_codes(result: dict[str, Any]) -> str | None:
     return result.get("_meta", {}).get("mcp-bridge/code")
 
 
@@ -82,10 +82,10 @@ def test_every_type_of_content_is_rendered_for_each_version(
     block: Content, expected: dict[str, Any], since: str
 ) -> None:
     annotated_block = type(block)(
-        **{name: getattr(block, name) for name in fields_of(block)}, annotations=NOTES, meta={"a/b": 1}
+        **{name: getattr(block, name) for name in list_fields(block)}, annotations=NOTES, meta={"a/b": 1}
     )
     for version in VERSIONS:
-        [bare], [full] = sent(block, version)["content"], sent([annotated_block], version)["content"]
+        [bare], [full] = render_result(block, version)["content"], render_result([annotated_block], version)["content"]
         if version >= since:
             assert bare == expected
             assert {key: full[key] for key in expected} == expected
@@ -96,7 +96,7 @@ def test_every_type_of_content_is_rendered_for_each_version(
         assert full.get("_meta") == ({"a/b": 1} if version >= "2025-06-18" else None)
 
 
-def fields_of(block: Content) -> list[str]:
+def list_fields(block: Content) -> list[str]:
     return [name for name in type(block).__dataclass_fields__ if name not in ("annotations", "meta")]
 
 
@@ -117,7 +117,7 @@ class Rude:
         raise RuntimeError("do not ask")
 
 
-def cycle() -> dict[str, Any]:
+def make_cycle() -> dict[str, Any]:
     value: dict[str, Any] = {}
     value["self"] = value
     return value
@@ -136,7 +136,7 @@ ODD: dict[str, tuple[Any, str]] = {
     "an unknown audience": (Text("x", annotations={"audience": ["robots"], "mine": 1}), "x"),
     "annotations that are text": (Text("x", annotations="loud"), "x"),  # type: ignore[arg-type]
     "meta that is text": (Text("x", meta="loud"), "x"),  # type: ignore[arg-type]
-    "meta that contains itself": (Text("x", meta=cycle()), "x"),
+    "meta that contains itself": (Text("x", meta=make_cycle()), "x"),
     "text in a list": ("a plain \ud800 text", "a plain \ufffd text"),
 }
 
@@ -145,7 +145,7 @@ ODD: dict[str, tuple[Any, str]] = {
 def test_a_malformed_block_becomes_text_and_affects_no_other_block(oddity: str) -> None:
     block, expected = ODD[oddity]
     for version in (NEWEST_HANDSHAKE, STATELESS):
-        first, odd, last = sent(ToolResult(content=[Text("before"), block, Text("after")]), version)["content"]
+        first, odd, last = render_result(ToolResult(content=[Text("before"), block, Text("after")]), version)["content"]
         assert (first["text"], last["text"]) == ("before", "after")
         assert expected in odd["text"]
         assert "annotations" not in odd
@@ -154,15 +154,15 @@ def test_a_malformed_block_becomes_text_and_affects_no_other_block(oddity: str) 
 
 def test_a_link_with_malformed_fields_keeps_the_valid_ones() -> None:
     link = ResourceLink("a:\ud800", "n\ud800", 3, None, 4.5, "big")  # type: ignore[arg-type]
-    assert sent(link, "2025-03-26")["content"] == [{"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}]
-    assert sent(link)["content"] == [
+    assert render_result(link, "2025-03-26")["content"] == [{"type": "text", "text": "[resource n\ufffd: a:\ufffd]"}]
+    assert render_result(link)["content"] == [
         {"type": "resource_link", "uri": "a:\ufffd", "name": "n\ufffd", "title": "3", "mimeType": "4.5"}
     ]
 
 
 @pytest.mark.parametrize("content", ["just text", Text("just text")])
 def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
-    assert sent(ToolResult(content=content))["content"] == [{"type": "text", "text": "just text"}]
+    assert render_result(ToolResult(content=content))["content"] == [{"type": "text", "text": "just text"}]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_content_that_is_not_a_list_is_one_block(content: Any) -> None:
     ],
 )
 def test_the_type_of_bytes_follows_from_their_signature(data: bytes, block_type: str, mime: str) -> None:
-    [block] = sent(bytearray(data))["content"]
+    [block] = render_result(bytearray(data))["content"]
     assert block["type"] == block_type
     holder = block.get("resource", block)
     assert holder["mimeType"] == mime
@@ -190,19 +190,19 @@ def test_the_type_of_bytes_follows_from_their_signature(data: bytes, block_type:
 
 
 def test_a_list_may_mix_content_bytes_and_data() -> None:
-    content = sent((Text("a"), b"GIF89a", {"n": float("nan")}, "b", None))["content"]
+    content = render_result((Text("a"), b"GIF89a", {"n": float("nan")}, "b", None))["content"]
     assert [block["type"] for block in content] == ["text", "image", "text", "text", "text"]
     assert [block["text"] for block in content if block["type"] == "text"] == ["a", '{"n":null}', "b", "null"]
 
 
 def test_no_return_value_is_a_result_without_content() -> None:
     for version in VERSIONS:
-        result = sent(None, version)
+        result = render_result(None, version)
         assert (result["content"], result.get("isError")) == ([], None)
 
 
 def test_content_with_an_output_is_shown_instead_of_it_and_the_output_stays_structured() -> None:
-    result = sent(ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2}))
+    result = render_result(ToolResult(output={"n": 1}, content=[Text("one")], meta={"a/b": 2}))
     assert get_text(result) == "one"
     assert result["structuredContent"] == {"n": 1}
     assert result["_meta"] == {"a/b": 2}
@@ -215,9 +215,9 @@ def test_content_without_an_output_has_no_structured_content() -> None:
     assert "structuredContent" not in to_mcp(result, tool, STATELESS)
 
 
-@pytest.mark.parametrize("meta", [cycle(), {"a": Rude()}, "loud"], ids=lambda meta: type(meta).__name__)
+@pytest.mark.parametrize("meta", [make_cycle(), {"a": Rude()}, "loud"], ids=lambda meta: type(meta).__name__)
 def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
-    result = sent(ToolResult(output="fine", meta=meta))
+    result = render_result(ToolResult(output="fine", meta=meta))
     assert get_text(result) == "fine"
     assert "_meta" not in result
 
@@ -229,11 +229,11 @@ def test_meta_that_cannot_be_sent_is_left_out(meta: Any) -> None:
 def test_a_failure_has_a_code_and_no_structured_content(output_schema: dict[str, Any]) -> None:
     tool = to_wire(ToolDefinition("t", "", "m", output_schema=output_schema))
     for version in VERSIONS:
-        result = sent(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
+        result = render_result(to_error_result(ToolError("no such city", code="unknown_city")), version, tool)
         assert result["isError"] is True
         assert get_text(result) == "no such city"
         assert "structuredContent" not in result
-        assert codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
+        assert list_codes(result) == ("unknown_city" if version >= "2025-06-18" else None)
 
 
 FAILURES: list[tuple[ToolResult, list[str]]] = [
@@ -254,7 +254,7 @@ FAILURES: list[tuple[ToolResult, list[str]]] = [
 
 @pytest.mark.parametrize(("answer", "expected"), FAILURES)
 def test_a_returned_failure_is_passed_unchanged(answer: ToolResult, expected: list[str]) -> None:
-    result = sent(answer)
+    result = render_result(answer)
     assert result["isError"] is True
     assert [block["text"] for block in result["content"]] == expected
 
@@ -269,24 +269,24 @@ def test_a_returned_failure_is_passed_unchanged(answer: ToolResult, expected: li
     ],
 )
 def test_a_result_of_the_tool_use_api_is_translated(answer: Result, text: str, code: str | None) -> None:
-    result = sent(answer)
-    assert (get_text(result), result.get("isError", False), codes(result)) == (text, code is not None, code)
+    result = render_result(answer)
+    assert (get_text(result), result.get("isError", False), list_codes(result)) == (text, code is not None, code)
 
 
 # The table
 
 
-def leaves(kind: type[CallError]) -> Iterator[type[CallError]]:
+def list_leaf_classes(kind: type[CallError]) -> Iterator[type[CallError]]:
     """Yield the classes of this package below `kind` without subclasses."""
     below = [error_type for error_type in kind.__subclasses__() if error_type.__module__.startswith("mcp_bridge")]
     if not below:
         yield kind
     for error_type in below:
-        yield from leaves(error_type)
+        yield from list_leaf_classes(error_type)
 
 
 def test_every_error_has_one_row_and_a_unique_code() -> None:
-    assert [row.error for row in TABLE] == sorted(leaves(CallError), key=[row.error for row in TABLE].index)
+    assert [row.error for row in TABLE] == sorted(list_leaf_classes(CallError), key=[row.error for row in TABLE].index)
     assert len({row.code for row in TABLE}) == len(TABLE)
     assert all(row.code and row.meaning and row.advice for row in TABLE)
 
@@ -304,9 +304,9 @@ MADE: dict[type[CallError], CallError] = {
 @pytest.mark.parametrize("error_type", [row.error for row in TABLE], ids=lambda error_type: error_type.__name__)
 def test_every_error_is_a_result_with_its_text_and_code(error_type: type[CallError]) -> None:
     error = MADE.get(error_type) or error_type("what was wrong", details=["what to do"])
-    result = sent(to_error_result(error))
+    result = render_result(to_error_result(error))
     assert result["isError"] is True
-    assert codes(result) == error_type.code
+    assert list_codes(result) == error_type.code
     assert get_text(result).startswith(error.text)
 
 
@@ -341,4 +341,4 @@ async def test_the_official_client_of_every_version_receives_content_failures_an
         assert len((await call(client, "odd"))["content"]) == len(ODD)
         failed = await call(client, "failing")
     assert (failed["isError"], get_text(failed)) == (True, "no such city")
-    assert codes(failed) == ("unknown_city" if version >= "2025-06-18" else None)
+    assert list_codes(failed) == ("unknown_city" if version >= "2025-06-18" else None)

@@ -33,12 +33,12 @@ from tests.kits.wire.speaking import (
 from tests.kits.wire.speaking import list_tools as client_list
 
 
-def definition(**fields: Any) -> ToolDefinition:
-    """A tool named `t` with these fields."""
+def make_definition(**fields: Any) -> ToolDefinition:
+    """Return a tool named `t` with these fields."""
     return ToolDefinition("t", "", "m", **fields)
 
 
-def listed(tool: WireTool, version: str) -> dict[str, Any]:
+def render_listing(tool: WireTool, version: str) -> dict[str, Any]:
     """Return the listing of a tool for a version, checked against the schema of the version."""
     [listing] = serialize_for_client("tools/list", version, {"tools": [tool.render_listing(version)]})["tools"]
     return listing
@@ -89,9 +89,9 @@ SHAPES: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_type_of_output_is_listed_and_rendered_for_each_version(shape: str) -> None:
     schema, answer = SHAPES[shape]
-    tool = to_wire(definition(output_schema=copy.deepcopy(schema)))
+    tool = to_wire(make_definition(output_schema=copy.deepcopy(schema)))
     for version in VERSIONS:
-        listing = listed(tool, version)
+        listing = render_listing(tool, version)
         result = serialize_for_client("tools/call", version, to_mcp(ToolResult(output=answer), tool, version))
         if version < "2025-06-18":
             assert "outputSchema" not in listing
@@ -107,14 +107,14 @@ def test_every_type_of_output_is_listed_and_rendered_for_each_version(shape: str
 
 def test_only_handshake_versions_wrap_an_output_that_is_no_object() -> None:
     schema, answer = SHAPES["array"]
-    tool = to_wire(definition(output_schema=schema))
+    tool = to_wire(make_definition(output_schema=schema))
     assert tool.render_listing(STATELESS)["outputSchema"] == schema
     assert to_mcp(ToolResult(output=answer), tool, STATELESS)["structuredContent"] == answer
     assert to_mcp(ToolResult(output=answer), tool, NEWEST_HANDSHAKE)["structuredContent"] == {"result": answer}
 
 
 def test_an_undeclared_object_is_structured_content() -> None:
-    tool = to_wire(definition())
+    tool = to_wire(make_definition())
     assert to_mcp(ToolResult(output={"a": 1}), tool, STATELESS)["structuredContent"] == {"a": 1}
     assert "structuredContent" not in to_mcp(ToolResult(output=[1]), tool, STATELESS)
 
@@ -123,7 +123,7 @@ def test_an_undeclared_object_is_structured_content() -> None:
     ("schema", "expected"), [({}, NOTHING), (True, NOTHING), (None, NOTHING), (False, {"type": "object", "not": {}})]
 )
 def test_an_empty_or_boolean_schema_is_listed_as_an_object(schema: Any, expected: Any) -> None:
-    assert to_wire(definition(input_schema=schema)).input_schema == expected
+    assert to_wire(make_definition(input_schema=schema)).input_schema == expected
 
 
 # Input that is not an object
@@ -146,14 +146,14 @@ SCALARS: list[tuple[dict[str, Any], Any]] = [
 def test_an_input_that_is_no_object_is_wrapped_for_clients_and_unwrapped_for_the_handler(
     schema: dict[str, Any], value: Any
 ) -> None:
-    tool = to_wire(definition(input_schema=schema))
+    tool = to_wire(make_definition(input_schema=schema))
     assert tool.input_schema["type"] == "object"
     assert tool.input_schema["required"] == ["input"]
     assert tool.read_arguments({"input": value}) == value
 
 
 def test_a_missing_wrapped_input_and_additional_arguments_are_errors() -> None:
-    tool = to_wire(definition(input_schema={"type": "number"}))
+    tool = to_wire(make_definition(input_schema={"type": "number"}))
     for arguments, lines in (
         ({}, ["$.input: required field missing"]),
         ({"input": 1, "b": 2, "a": 3}, [f"$.{name}: additional property not allowed" for name in ("a", "b")]),
@@ -222,7 +222,7 @@ def test_the_types_of_a_recursive_schema_are_found_quickly() -> None:
 # Odd tools
 
 
-def cycle() -> dict[str, Any]:
+def make_cycle() -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     schema["properties"] = {"self": schema, "list": [schema, schema]}
     schema["allOf"] = [schema, schema, schema]
@@ -241,11 +241,11 @@ ODD: dict[str, dict[str, Any]] = {
     "a title that is none": {"title": 3},
     "surrogates in the title": {"title": "\ud800", "annotations": {"title": "\udfff"}},
     "surrogates in tags": {"tags": ["\ud800", 3, "good"]},
-    "meta that contains itself": {"meta": cycle()},
+    "meta that contains itself": {"meta": make_cycle()},
     "meta that cannot be read": {"meta": {"a": Rude()}},
     "meta of odd values": {"meta": {1: {2}, "d": b"x", "n": float("nan")}},
-    "an input schema that contains itself": {"input_schema": cycle()},
-    "an output schema that contains itself": {"output_schema": cycle()},
+    "an input schema that contains itself": {"input_schema": make_cycle()},
+    "an output schema that contains itself": {"output_schema": make_cycle()},
     "an input schema that cannot be read": {"input_schema": {"type": "object", "default": Rude()}},
     "properties that are a list": {"input_schema": {"type": "object", "properties": [1]}},
     "a property that is a number": {"input_schema": {"type": "object", "properties": {"a": 1, "b": True}}},
@@ -265,7 +265,7 @@ async def test_a_malformed_tool_never_breaks_the_list_and_can_be_called(oddity: 
     entry = make_constant_tool({"fine": True}, **ODD[oddity])
     tool = to_wire(entry.to_tool_definition())
     for version in VERSIONS:
-        listed(tool, version)
+        render_listing(tool, version)
     arguments = tool.read_arguments({"input": 1} if tool.wraps_input else {})
     result = await build_registry(entry).dispatch(ToolCall(id="1", name="t", arguments=arguments), RunningCall())
     assert not result.is_error
@@ -276,12 +276,12 @@ async def test_a_malformed_tool_never_breaks_the_list_and_can_be_called(oddity: 
     "description", [None, 3, Rude(), "a \ud800 b", b"bytes"], ids=lambda value: type(value).__name__
 )
 def test_a_description_that_is_no_text_is_left_out(description: Any) -> None:
-    shown_description = listed(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
+    shown_description = render_listing(to_wire(ToolDefinition("t", description, "m")), STATELESS)["description"]
     assert shown_description == ("a \ufffd b" if isinstance(description, str) else "")
 
 
 def test_the_valid_fields_of_a_malformed_tool_are_kept() -> None:
-    good = definition(
+    good = make_definition(
         title="A title",
         tags=["a", "b"],
         annotations={"readOnlyHint": True, "openWorldHint": 0, "title": "Hint", "mine": 1},
@@ -292,7 +292,7 @@ def test_the_valid_fields_of_a_malformed_tool_are_kept() -> None:
         ],
         meta={"vendor/x": {"a": (1, 2)}},
     )
-    tool = listed(to_wire(good), STATELESS)
+    tool = render_listing(to_wire(good), STATELESS)
     assert tool["title"] == "A title"
     assert tool["annotations"] == {"readOnlyHint": True, "title": "Hint"}
     assert tool["icons"] == [
@@ -329,7 +329,7 @@ def test_a_safe_name_is_unchanged(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "fs.read", "a b", "naïve", "x" * 65, "a/b", "a\n", "\ud800", "🔧"])
 def test_an_unsafe_name_becomes_a_safe_one_and_the_original_is_in_meta(name: str) -> None:
-    tool = listed(to_wire(ToolDefinition(name, "", "m")), STATELESS)
+    tool = render_listing(to_wire(ToolDefinition(name, "", "m")), STATELESS)
     assert to_client_name(tool["name"]) == tool["name"]
     assert 0 < len(tool["name"]) <= 64
     assert tool["_meta"]["mcp-bridge/name"] == name.replace("\ud800", "\ufffd")

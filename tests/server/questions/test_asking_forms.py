@@ -74,8 +74,8 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-async def asked_for(schema: Any, user: SimulatedUser, mode: str, **options: Any) -> tuple[list[Answer], Any]:
-    """Ask for this in a tool, and return its answers and the call's result."""
+async def ask_in_tool(schema: Any, user: SimulatedUser, mode: str, **options: Any) -> tuple[list[Answer], Any]:
+    """Ask for this in a tool; return its answers and the result of the call."""
     registry, answers = ToolRegistry(), []
 
     @tool(registry=registry)
@@ -92,7 +92,7 @@ async def asked_for(schema: Any, user: SimulatedUser, mode: str, **options: Any)
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str) -> None:
     user = SimulatedUser(action)
-    (answer,), result = await asked_for(None, user, mode)
+    (answer,), result = await ask_in_tool(None, user, mode)
     assert get_text(result) == answer.action == action
     assert bool(answer) is answer.accepted is (action == "accept")
     (question,) = user.questions
@@ -104,7 +104,7 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
 @EVERY_ERA
 async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> None:
     text = types.ElicitResult(action="decline", content={"name": "Ada"})
-    (answer,), _ = await asked_for(NAME_SCHEMA, SimulatedUser(text), mode)
+    (answer,), _ = await ask_in_tool(NAME_SCHEMA, SimulatedUser(text), mode)
     assert (answer.content, answer.data) == ({}, None)
 
 
@@ -128,20 +128,20 @@ async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> 
     ids=repr,
 )
 async def test_an_answer_to_a_question_with_a_type_is_an_instance_of_it(schema: Any, content: Any, data: Any) -> None:
-    (answer,), _ = await asked_for(schema, SimulatedUser(content), STATELESS)
+    (answer,), _ = await ask_in_tool(schema, SimulatedUser(content), STATELESS)
     assert answer.data == data
     assert type(answer.data) is type(data)
     assert answer.content == content
 
 
 async def test_a_handshake_client_is_asked_for_a_type_too() -> None:
-    (answer,), _ = await asked_for(Seat, SimulatedUser({"row": 12}), "legacy")
+    (answer,), _ = await ask_in_tool(Seat, SimulatedUser({"row": 12}), "legacy")
     assert (answer.data, answer.content) == (Seat(row=12), {"row": 12})
 
 
 async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() -> None:
     user = SimulatedUser({"street": "Elm 1"})
-    await asked_for(Delivery, user, STATELESS)
+    await ask_in_tool(Delivery, user, STATELESS)
     messages = user.questions[0].requested_schema
     assert messages["required"] == ["street"]
     assert messages["properties"]["street"]["description"] == "Street and number."
@@ -156,7 +156,7 @@ async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() ->
 @pytest.mark.parametrize("properties", [ENUMS, DEFAULTS], ids=["choices", "defaults"])
 async def test_a_json_schema_reaches_the_client_as_it_was_written(properties: Any) -> None:
     user = SimulatedUser({})
-    (answer,), _ = await asked_for({"type": "object", "properties": properties}, user, STATELESS)
+    (answer,), _ = await ask_in_tool({"type": "object", "properties": properties}, user, STATELESS)
     assert user.questions[0].requested_schema == {"type": "object", "properties": properties}
     # Empty fields are not added.
     assert answer.content == {}
@@ -166,7 +166,7 @@ async def test_answers_to_every_kind_of_choice_are_validated() -> None:
     wrong = {"plain": "c", "titled": "An X", "named": "Pea", "several": [], "some": ["w"]}
     right = {"plain": "a", "titled": "x", "named": "q", "several": ["m", "n"], "some": ["u"]}
     user = SimulatedUser(wrong, right)
-    (answer,), _ = await asked_for({"type": "object", "properties": ENUMS}, user, STATELESS)
+    (answer,), _ = await ask_in_tool({"type": "object", "properties": ENUMS}, user, STATELESS)
     assert answer.content == answer.data == right
     for name in wrong:
         assert f"$.{name}" in user.questions[1].message
@@ -174,14 +174,14 @@ async def test_answers_to_every_kind_of_choice_are_validated() -> None:
 
 async def test_fields_left_empty_or_never_asked_for_do_not_reach_the_tool() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {"type": "string"}}}
-    (answer,), _ = await asked_for(schema, SimulatedUser({"age": None, "name": "Ada", "admin": True}), STATELESS)
+    (answer,), _ = await ask_in_tool(schema, SimulatedUser({"age": None, "name": "Ada", "admin": True}), STATELESS)
     assert answer.content == answer.data == {"name": "Ada"}
 
 
 @EVERY_ERA
 async def test_an_invalid_answer_is_asked_again_with_its_problems(mode: str) -> None:
     user = SimulatedUser({}, {"row": 13}, {"row": 2})
-    (answer,), _ = await asked_for(Seat, user, mode)
+    (answer,), _ = await ask_in_tool(Seat, user, mode)
     assert answer.data == Seat(row=2)
     first, second, third = (question.message for question in user.questions)
     assert first == "Please."
@@ -195,7 +195,7 @@ async def test_an_invalid_answer_is_asked_again_with_its_problems(mode: str) -> 
 @EVERY_ERA
 async def test_three_invalid_answers_end_the_call(mode: str) -> None:
     user = SimulatedUser({"name": "a"})
-    answers, result = await asked_for(NAME_SCHEMA, user, mode)
+    answers, result = await ask_in_tool(NAME_SCHEMA, user, mode)
     assert (answers, len(user.questions)) == ([], 3)
     assert get_code(result) == "invalid_answer"
     assert "$.name" in get_text(result)
@@ -213,7 +213,7 @@ async def test_three_invalid_answers_end_the_call(mode: str) -> None:
 )
 async def test_a_schema_that_forms_do_not_support_is_an_error_before_the_user_is_asked(schema: Any) -> None:
     user = SimulatedUser({})
-    answers, result = await asked_for(schema, user, STATELESS)
+    answers, result = await ask_in_tool(schema, user, STATELESS)
     assert (answers, user.questions) == ([], [])
     assert get_code(result) == "internal_error"
 
@@ -222,7 +222,7 @@ async def test_a_schema_that_forms_do_not_support_is_an_error_before_the_user_is
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
 async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> None:
     user = SimulatedUser(action)
-    (answer,), _ = await asked_for(None, user, mode, url="https://example.com/sign-in?a=1")
+    (answer,), _ = await ask_in_tool(None, user, mode, url="https://example.com/sign-in?a=1")
     assert (answer.action, answer.content) == (action, {})
     (question,) = user.questions
     assert (question.mode, question.message, question.url) == ("url", "Please.", "https://example.com/sign-in?a=1")
@@ -233,7 +233,7 @@ async def test_a_page_is_asked_for_by_its_address(mode: str, action: str) -> Non
 )
 async def test_an_address_that_no_browser_should_open_is_the_authors_error(url: str) -> None:
     user = SimulatedUser("accept")
-    answers, result = await asked_for(None, user, STATELESS, url=url)
+    answers, result = await ask_in_tool(None, user, STATELESS, url=url)
     assert (answers, user.questions) == ([], [])
     assert get_code(result) == "internal_error"
 
@@ -242,7 +242,7 @@ async def test_only_handshake_clients_get_an_elicitation_id_and_each_request_has
     ids: list[Any] = []
     for mode in ("legacy", "legacy", STATELESS):
         user = SimulatedUser("accept")
-        await asked_for(None, user, mode, url="https://example.com/")
+        await ask_in_tool(None, user, mode, url="https://example.com/")
         ids.append(user.questions[0].model_dump(by_alias=True).get("elicitationId"))
     assert ids[0]
     assert ids[1]

@@ -28,8 +28,8 @@ TOOL: Any = {"name": "add", "description": "Adds.", "inputSchema": {"type": "obj
 EVERY_SAMPLING = types.SamplingCapability.model_validate({"tools": {}, "context": {}})
 
 
-async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) -> tuple[list[Sampled], Any]:
-    """Sample in a tool, and return its samples and the call's result."""
+async def sample_in_tool(model: Model, mode: str, *messages: Any, **options: Any) -> tuple[list[Sampled], Any]:
+    """Sample in a tool; return its samples and the result of the call."""
     registry, got = ToolRegistry(), []
 
     @tool(registry=registry)
@@ -46,7 +46,7 @@ async def sampled_by(model: Model, mode: str, *messages: Any, **options: Any) ->
 @EVERY_ERA
 async def test_sampling_sends_text_as_a_user_message_and_returns_the_model_s_text(mode: str) -> None:
     model = Model("Paris", stopReason="endTurn")
-    (got,), result = await sampled_by(model, mode, "What is the capital of France?", max_tokens=50)
+    (got,), result = await sample_in_tool(model, mode, "What is the capital of France?", max_tokens=50)
     assert get_text(result) == "Paris"
     assert got == Sampled(role="assistant", content=(Text("Paris"),), model="m-1", stop_reason="endTurn")
     (request,) = model.questions
@@ -66,7 +66,7 @@ async def test_every_option_of_sampling_reaches_the_client() -> None:
         "tools": [TOOL],
         "tool_choice": {"mode": "required"},
     }
-    await sampled_by(model, STATELESS, "Hi", **options)
+    await sample_in_tool(model, STATELESS, "Hi", **options)
     request = model.questions[0].model_dump(by_alias=True, exclude_none=True)
     assert {key: request[key] for key in ("systemPrompt", "temperature", "stopSequences", "metadata")} == {
         "systemPrompt": "One word.",
@@ -82,7 +82,9 @@ async def test_every_option_of_sampling_reaches_the_client() -> None:
 async def test_a_conversation_keeps_its_roles_and_its_blocks() -> None:
     model = Model()
     raw = {"role": "assistant", "content": {"type": "text", "text": "three"}}
-    await sampled_by(model, STATELESS, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png")))
+    await sample_in_tool(
+        model, STATELESS, "one", Message("two", "assistant"), raw, Message(Image(b"\x89PNG", "image/png"))
+    )
     first, second, third, fourth = model.questions[0].messages
     assert [item.role for item in model.questions[0].messages] == ["user", "assistant", "assistant", "user"]
     assert [item.content.text for item in (first, second, third)] == ["one", "two", "three"]
@@ -93,7 +95,7 @@ async def test_a_conversation_keeps_its_roles_and_its_blocks() -> None:
 async def test_tool_uses_of_the_model_are_returned_in_the_form_of_mcp(mode: str) -> None:
     use = {"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1}}
     model = Model(content=[{"type": "text", "text": "Let me see."}, use], stopReason="toolUse")
-    (got,), _ = await sampled_by(model, mode, "1 and 2?", tools=[TOOL])
+    (got,), _ = await sample_in_tool(model, mode, "1 and 2?", tools=[TOOL])
     assert got.text == "Let me see."
     assert {key: got.content[1][key] for key in use} == use  # type: ignore[index]
     assert got.stop_reason == "toolUse"
@@ -150,7 +152,7 @@ async def test_each_of_several_questions_is_asked_again_separately(mode: str) ->
 
 
 @EVERY_ERA
-async def test_one_answer_that_never_fits_ends_what_was_asked_beside_it(mode: str) -> None:
+async def test_an_answer_that_stays_invalid_ends_the_other_questions_of_its_round(mode: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)
@@ -163,7 +165,7 @@ async def test_one_answer_that_never_fits_ends_what_was_asked_beside_it(mode: st
 
 
 @EVERY_ERA
-async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
+async def test_tasks_of_a_tool_may_ask_concurrently(mode: str) -> None:
     registry, got = ToolRegistry(), {}
 
     async def echo(params: Any) -> Any:
@@ -185,7 +187,7 @@ async def test_tasks_of_a_tool_may_ask_beside_each_other(mode: str) -> None:
     assert got == {question: f"to {question}" for question in ("one", "two", "three")}
 
 
-def racing() -> ToolRegistry:
+def build_racing_registry() -> ToolRegistry:
     """Return a registry with a tool that asks concurrent questions under confusable names."""
     registry = ToolRegistry()
 
@@ -207,7 +209,7 @@ def racing() -> ToolRegistry:
 
 @pytest.mark.parametrize("keys", [["a", "b"], ["a", "a"], ["", ""], ["q2", ""], ["", "q1"], ["q1", "", "q1", "q2", ""]])
 async def test_questions_that_are_asked_together_are_sent_in_one_round_under_different_names(keys: list[str]) -> None:
-    async with serve_client(racing()) as client:
+    async with serve_client(build_racing_registry()) as client:
         call = client.start_call("ask", {"keys": keys})
         questions = await call.get_questions()
         assert len(questions) == len(keys)

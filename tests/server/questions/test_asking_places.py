@@ -33,7 +33,7 @@ class Approval:
         return result
 
 
-def everywhere() -> ToolRegistry:
+def build_asking_registry() -> ToolRegistry:
     """Return a registry with a prompt, a resource and a template that ask for a name, a model and roots."""
     registry = ToolRegistry()
 
@@ -66,7 +66,7 @@ async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
         "sampling_callback": Model("Hello"),
         "list_roots_callback": folders,
     }
-    async with connect(everywhere(), mode=mode, **callbacks) as client:
+    async with connect(build_asking_registry(), mode=mode, **callbacks) as client:
         greeting = await client.get_prompt("greeting", {"tone": "warm"})
         assert greeting.messages[0].content.text == "warm Ada Hello file:///a"
         for uri, text in (("test://page", ""), ("test://pages/7", "7 ")):
@@ -77,7 +77,9 @@ async def test_prompts_and_resources_ask_as_tools_do(mode: str) -> None:
 @EVERY_ERA
 async def test_a_prompt_or_resource_that_asks_fails_if_the_client_cannot_ask(mode: str) -> None:
     code = -32603 if mode == "legacy" else -32021
-    async with connect(everywhere(), mode=mode, elicitation_callback=SimulatedUser({"name": "Ada"})) as client:
+    async with connect(
+        build_asking_registry(), mode=mode, elicitation_callback=SimulatedUser({"name": "Ada"})
+    ) as client:
         for request in (client.get_prompt("greeting", {}), client.read_resource("test://page")):
             with pytest.raises(MCPError) as rejection:
                 await request
@@ -95,7 +97,7 @@ async def test_an_answer_that_never_fits_ends_a_prompt_with_its_code(mode: str) 
         "sampling_callback": Model(),
         "list_roots_callback": folders,
     }
-    async with connect(everywhere(), mode=mode, **callbacks) as client:
+    async with connect(build_asking_registry(), mode=mode, **callbacks) as client:
         with pytest.raises(MCPError) as ends:
             await client.get_prompt("greeting", {})
         assert ends.value.error.data["code"] == "invalid_answer"
@@ -160,7 +162,7 @@ async def test_a_failed_question_in_a_nested_call_is_its_result(mode: str) -> No
         assert get_text(await client.call_tool("outer", {})) == "without: missing_capability"
 
 
-def approved() -> tuple[ToolRegistry, list[str]]:
+def build_approved_registry() -> tuple[ToolRegistry, list[str]]:
     """Return a registry with a tool behind an approval, and the list of its runs."""
     registry, outcome = make_registry(Approval()), []
 
@@ -177,7 +179,7 @@ def approved() -> tuple[ToolRegistry, list[str]]:
     ("mode", "action"), [("legacy", "accept"), *((STATELESS, action) for action in ("accept", "decline", "cancel"))]
 )
 async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> None:
-    registry, outcome = approved()
+    registry, outcome = build_approved_registry()
     user = SimulatedUser(action)
     async with connect(registry, mode=mode, elicitation_callback=user) as client:
         result = await client.call_tool("remove", {"name": "all"})
@@ -190,7 +192,7 @@ async def test_a_policy_asks_before_the_tool_runs(mode: str, action: str) -> Non
 
 @EVERY_ERA
 async def test_no_approval_is_requested_for_invalid_arguments(mode: str) -> None:
-    registry, outcome = approved()
+    registry, outcome = build_approved_registry()
     user = SimulatedUser("accept")
     async with connect(registry, mode=mode, elicitation_callback=user) as client:
         assert get_code(await client.call_tool("remove", {"name": 3})) == "invalid_arguments"
@@ -198,7 +200,7 @@ async def test_no_approval_is_requested_for_invalid_arguments(mode: str) -> None
 
 
 async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
-    registry, outcome = approved()
+    registry, outcome = build_approved_registry()
     async with connect(registry, mode="legacy") as client:
         assert get_code(await client.call_tool("remove", {"name": "all"})) == "missing_capability"
     async with serve_client(registry, capabilities={}) as talk:
@@ -208,7 +210,7 @@ async def test_a_policy_that_cannot_ask_keeps_the_tool_from_running() -> None:
 
 
 async def test_a_call_without_a_server_cannot_ask() -> None:
-    registry = everywhere()
+    registry = build_asking_registry()
 
     @tool(registry=registry)
     async def ask(ctx: CallContext) -> str:

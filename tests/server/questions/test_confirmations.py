@@ -84,7 +84,7 @@ async def test_a_needed_confirmation_that_is_unchecked_is_a_no(mode: str) -> Non
 
 @pytest.fixture
 def warned() -> Any:
-    """The warnings of a test."""
+    """Return a list with the warnings of a test."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught

@@ -15,8 +15,8 @@ from mcp_bridge.testing import connect
 from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, make_registry, serve_client
 
 
-async def never(context: Any, params: Any) -> Any:
-    """Fail if the client answers by itself. The test sends its answers."""
+async def fail_to_answer(context: Any, params: Any) -> Any:
+    """Fail, because the test sends the answers itself."""
     raise AssertionError("asked by itself")
 
 
@@ -30,7 +30,7 @@ async def test_unanswered_questions_do_not_block_those_of_needs_input() -> None:
         return f"{ctx.answers['name'].content['value']} {ctx.state['asked']}"
 
     bridge = Bridge(registry, state=State(suspended=2))
-    async with connect(bridge, mode="2026-07-28", elicitation_callback=never) as client:
+    async with connect(bridge, mode="2026-07-28", elicitation_callback=fail_to_answer) as client:
 
         async def call(**round_: Any) -> Any:
             return await client.session.call_tool("who", {}, allow_input_required=True, **round_)

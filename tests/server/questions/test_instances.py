@@ -75,7 +75,7 @@ class Instance:
 
 
 @contextlib.asynccontextmanager
-async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instance, StdioClient]]:
+async def connect_instances(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instance, StdioClient]]:
     """Yield two instances with this common state, and a connection to each."""
     first, second = Instance(**state), Instance(**state)
     async with serve_client(first.bridge) as first_client, serve_client(second.bridge) as second_client:
@@ -83,7 +83,7 @@ async def two(**state: Any) -> AsyncIterator[tuple[Instance, StdioClient, Instan
 
 
 async def test_a_question_of_one_instance_is_answered_on_another_and_the_handler_runs_once() -> None:
-    async with two() as (first, first_client, second, second_client):
+    async with connect_instances() as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         assert list_names(await call.get_questions()) == ["approve"]
         call = call.continue_on(second_client)
@@ -97,7 +97,7 @@ async def test_a_question_of_one_instance_is_answered_on_another_and_the_handler
 
 
 async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
-    async with two() as (first, first_client, second, second_client):
+    async with connect_instances() as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         assert get_code(await call.continue_on(second_client).get_result({"approve": NO})) == "approval_declined"
@@ -105,7 +105,7 @@ async def test_a_decline_of_the_user_counts_on_every_instance() -> None:
 
 
 async def test_invalid_answers_are_counted_on_all_instances_together() -> None:
-    async with two() as (_, first_client, second, second_client):
+    async with connect_instances() as (_, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -120,7 +120,7 @@ async def test_invalid_answers_are_counted_on_all_instances_together() -> None:
 
 
 async def test_a_handler_that_has_begun_is_not_restarted_on_another_instance() -> None:
-    async with two() as (first, first_client, second, second_client):
+    async with connect_instances() as (first, first_client, second, second_client):
         call = first_client.start_call("asks")
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -157,7 +157,7 @@ async def test_keys_can_be_changed_while_serving() -> None:
 
 async def test_with_a_shared_store_a_state_is_valid_once_on_all_instances() -> None:
     store = MemoryStore()
-    async with two(store=store) as (first, first_client, second, second_client):
+    async with connect_instances(store=store) as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -169,7 +169,7 @@ async def test_with_a_shared_store_a_state_is_valid_once_on_all_instances() -> N
 
 async def test_a_state_sent_to_two_instances_is_accepted_by_one() -> None:
     store = MemoryStore()
-    async with two(store=store) as (first, first_client, second, second_client):
+    async with connect_instances(store=store) as (first, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "all"})
         await call.get_questions()
         await call.get_questions({"approve": YES})
@@ -210,7 +210,7 @@ async def test_an_evicted_call_is_resumed_as_on_another_instance() -> None:
 
 
 async def test_a_state_resumed_on_another_instance_belongs_to_its_request_alone() -> None:
-    async with two() as (_, first_client, second, second_client):
+    async with connect_instances() as (_, first_client, second, second_client):
         call = first_client.start_call("remove", {"what": "one"})
         await call.get_questions()
         stolen = second_client.start_call("remove", {"what": "two"}, state=call.state)

@@ -92,7 +92,7 @@ async def test_a_nested_call_may_need_input_while_the_outer_one_waits(mode: str)
 
 
 @pytest.mark.parametrize(("mode", "action"), [("legacy", "decline"), (STATELESS, "cancel")])
-async def test_a_handler_gets_the_refusal_of_the_user_as_an_answer(mode: str, action: str) -> None:
+async def test_a_handler_gets_the_decline_of_the_user_as_an_answer(mode: str, action: str) -> None:
     registry = ToolRegistry()
 
     @tool(registry=registry)

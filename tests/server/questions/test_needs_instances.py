@@ -27,8 +27,8 @@ from tests.kits.questions.asking_tools import WHO, register_collect
 KEY = "a key of at least thirty-two bytes, shared"
 
 
-def sharing(inputs: list[Any]) -> Bridge:
-    """One of several instances."""
+def build_instance(inputs: list[Any]) -> Bridge:
+    """Build one of several instances."""
     registry = ToolRegistry()
     register_collect(registry, inputs)
 
@@ -55,7 +55,7 @@ EVERY_ANSWER = {
 
 async def test_each_instance_resumes_where_another_ended_even_with_the_same_question() -> None:
     observations: list[Any] = []
-    first, second = sharing(observations), sharing(observations)
+    first, second = build_instance(observations), build_instance(observations)
     async with serve_client(first) as first_client, serve_client(second) as second_client:
         call = first_client.start_call("collect")
         await call.get_questions()
@@ -69,7 +69,7 @@ async def test_each_instance_resumes_where_another_ended_even_with_the_same_ques
 
 @pytest.mark.parametrize("state", [None, 0, "ünï \ud83d\ude00", [1, [2.5, None]], {"a": {"b": [True]}}], ids=str)
 async def test_every_kind_of_question_and_of_state_travels_to_another_instance(state: Any) -> None:
-    first, second = sharing([]), sharing([])
+    first, second = build_instance([]), build_instance([])
     async with serve_client(first) as first_client, serve_client(second) as second_client:
         call = first_client.start_call("everything", {"state": state})
         questions = await call.get_questions()

@@ -47,7 +47,7 @@ class Slow:
 
 
 def get_deadline(ctx: CallContext) -> float:
-    """When the call must end; infinite while its time is stopped."""
+    """Return the deadline of the call; it is infinite while the time is stopped."""
     return NEVER if ctx.deadline is None else ctx.deadline
 
 
@@ -263,7 +263,7 @@ async def test_the_deadline_of_a_call_that_asks_during_another_question_is_pause
 
 
 @BOTH_LOOPS
-async def test_without_a_time_limit_there_is_none_after_a_question_either() -> None:
+async def test_a_call_without_a_time_limit_has_none_after_a_question() -> None:
     registry = make_registry(timeout=None)
     observations: list[Any] = []
 

@@ -16,29 +16,29 @@ from tests.kits.waiting import wait_for_event
 YES = {"key": accept()}
 
 
-def wants(token: Any = None, level: str | None = None) -> dict[str, Any]:
+def make_meta(token: Any = None, level: str | None = None) -> dict[str, Any]:
     """Return the `_meta` of a round with these subscriptions."""
     meta = {"progressToken": token, f"{META_PREFIX}logLevel": level}
     return {key: value for key, value in meta.items() if value is not None}
 
 
-def progress(client: StdioClient) -> list[tuple[Any, float]]:
-    """Return the received progress: token and value."""
+def list_progress(client: StdioClient) -> list[tuple[Any, float]]:
+    """Return the received progress notifications as pairs of token and value."""
     notifications = [
         message["params"] for message in client.received if message.get("method") == "notifications/progress"
     ]
     return [(message["progressToken"], message["progress"]) for message in notifications]
 
 
-def logged(client: StdioClient) -> list[tuple[str, Any]]:
-    """Return the received log messages: level and data."""
+def list_logs(client: StdioClient) -> list[tuple[str, Any]]:
+    """Return the received log messages as pairs of level and data."""
     notifications = [
         message["params"] for message in client.received if message.get("method") == "notifications/message"
     ]
     return [(message["level"], message["data"]) for message in notifications]
 
 
-def chatty() -> ToolRegistry:
+def build_chatty_registry() -> ToolRegistry:
     """Return a registry with a tool that reports progress and logs between three questions."""
     registry = ToolRegistry()
 
@@ -58,28 +58,28 @@ def chatty() -> ToolRegistry:
 
 
 async def test_each_round_receives_its_progress_and_log_messages_by_its_token_and_level() -> None:
-    async with serve_client(chatty()) as client:
+    async with serve_client(build_chatty_registry()) as client:
         call = client.start_call("chat")
-        await call.get_questions(meta=wants("one", "debug"))
-        assert (progress(client), logged(client)) == (
+        await call.get_questions(meta=make_meta("one", "debug"))
+        assert (list_progress(client), list_logs(client)) == (
             [("one", 1), ("one", 2)],
             [("debug", "detail 0"), ("error", "trouble 0")],
         )
         client.received.clear()
-        await call.get_questions(YES, meta=wants(2, "error"))
-        assert (progress(client), logged(client)) == ([(2, 3), (2, 4)], [("error", "trouble 1")])
+        await call.get_questions(YES, meta=make_meta(2, "error"))
+        assert (list_progress(client), list_logs(client)) == ([(2, 3), (2, 4)], [("error", "trouble 1")])
         client.received.clear()
         await call.get_questions(YES)
-        assert (progress(client), logged(client)) == ([], [])
-        assert get_text(await call.get_result(YES, meta=wants("four"))) == "done"
-        assert (progress(client), logged(client)) == ([("four", 7), ("four", 8)], [])
+        assert (list_progress(client), list_logs(client)) == ([], [])
+        assert get_text(await call.get_result(YES, meta=make_meta("four"))) == "done"
+        assert (list_progress(client), list_logs(client)) == ([("four", 7), ("four", 8)], [])
 
 
 async def test_messages_come_before_the_end_of_their_round() -> None:
-    async with serve_client(chatty()) as client:
+    async with serve_client(build_chatty_registry()) as client:
         call = client.start_call("chat")
-        await call.get_questions(meta=wants("one", "debug"))
-        await call.get_questions(YES, meta=wants("two", "debug"))
+        await call.get_questions(meta=make_meta("one", "debug"))
+        await call.get_questions(YES, meta=make_meta("two", "debug"))
         kinds = [message.get("method", "end").rsplit("/", 1)[-1] for message in client.received]
         assert kinds == ["progress", "message", "progress", "message", "end"] * 2
 
@@ -106,11 +106,11 @@ async def test_progress_between_two_rounds_is_reported_in_the_next_round() -> No
 
     async with serve_client(registry) as client:
         call = client.start_call("wander")
-        await call.get_questions(meta=wants("one", "debug"))
+        await call.get_questions(meta=make_meta("one", "debug"))
         work.set()
         await wait_for_event(worked)
-        assert get_text(await call.get_result(YES, meta=wants("two", "debug"))) == "done"
-        assert (progress(client), logged(client)) == ([("two", 6)], [("error", "after")])
+        assert get_text(await call.get_result(YES, meta=make_meta("two", "debug"))) == "done"
+        assert (list_progress(client), list_logs(client)) == ([("two", 6)], [("error", "after")])
 
 
 async def test_each_round_counts_its_own_progress() -> None:
@@ -127,9 +127,9 @@ async def test_each_round_counts_its_own_progress() -> None:
 
     async with serve_client(registry) as client:
         call = client.start_call("work")
-        await call.get_questions(meta=wants("one"))
-        await call.get_questions(YES, meta=wants("two"))
-        assert progress(client) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
+        await call.get_questions(meta=make_meta("one"))
+        await call.get_questions(YES, meta=make_meta("two"))
+        assert list_progress(client) == [("one", 5), ("one", 8), ("two", 1), ("two", 2)]
         assert get_text(await call.get_result(YES)) == "done"
 
 
@@ -154,12 +154,12 @@ async def test_the_context_has_the_id_of_the_current_request() -> None:
 
 
 async def test_in_the_handshake_era_all_questions_belong_to_one_request() -> None:
-    async with serve_client(chatty(), version=HANDSHAKE) as client:
+    async with serve_client(build_chatty_registry(), version=HANDSHAKE) as client:
         await client.request("logging/setLevel", {"level": "error"})
         call = {"name": "chat", "arguments": {}}
         number = await client.send_request("tools/call", call, meta={"progressToken": "one"})
         for _ in range(3):
             await client.respond(await client.receive_request(), result=accept())
         assert get_text((await client.receive_response(number))["result"]) == "done"
-        assert progress(client) == [("one", value) for value in range(1, 9)]
-        assert logged(client) == [("error", f"trouble {part}") for part in range(4)]
+        assert list_progress(client) == [("one", value) for value in range(1, 9)]
+        assert list_logs(client) == [("error", f"trouble {part}") for part in range(4)]

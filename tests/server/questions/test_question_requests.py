@@ -18,19 +18,19 @@ TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 TEXT = {"type": "text", "text": "Hi"}
 
 
-def message(**parts: Any) -> dict[str, Any]:
+def make_message(**parts: Any) -> dict[str, Any]:
     return {"role": "user", "content": TEXT, **parts}
 
 
 def block(content_type: str, **parts: Any) -> dict[str, Any]:
-    return message(content={"type": content_type, **parts})
+    return make_message(content={"type": content_type, **parts})
 
 
 VALID: list[Any] = [
     Sampling("Hi"),
-    Sampling(message()),  # type: ignore[arg-type]
-    Sampling([message(content=[TEXT, TEXT], _meta={"a": 1}), "more"]),
-    Sampling([message(content=[])]),
+    Sampling(make_message()),  # type: ignore[arg-type]
+    Sampling([make_message(content=[TEXT, TEXT], _meta={"a": 1}), "more"]),
+    Sampling([make_message(content=[])]),
     Sampling([block("image", data="AA==", mimeType="image/png"), block("audio", data="AA==", mimeType="audio/wav")]),
     Sampling([block("tool_use", id="1", name="add", input={}), block("tool_result", toolUseId="1", content=[TEXT])]),
     Sampling([block("tool_result", toolUseId="1", structuredContent=[1], isError=False)]),
@@ -40,11 +40,11 @@ VALID: list[Any] = [
 ]
 
 INVALID: list[tuple[Any, str]] = [
-    (Sampling([message(role="system")]), "$.messages[0].role"),
+    (Sampling([make_message(role="system")]), "$.messages[0].role"),
     (Sampling([{"role": "user"}]), "$.messages[0].content"),
     (Sampling([{"content": TEXT}]), "$.messages[0].role"),
-    (Sampling([message(content="Hi")]), "$.messages[0].content"),
-    (Sampling([message(content=["Hi"])]), "$.messages[0].content[0]"),
+    (Sampling([make_message(content="Hi")]), "$.messages[0].content"),
+    (Sampling([make_message(content=["Hi"])]), "$.messages[0].content[0]"),
     (Sampling(["Hi", block("video", data="AA==")]), "$.messages[1].content[0].type"),
     (Sampling([block("text")]), "$.messages[0].content[0].text"),
     (Sampling([block("image", data="AA==")]), "$.messages[0].content[0].mimeType"),
@@ -69,7 +69,7 @@ STRICTER: list[tuple[Any, str]] = [
     (Sampling("Hi", tool_choice={"mode": None}), "$.toolChoice.mode"),
     (Sampling("Hi", tools=[{**TOOL, "title": None}]), "$.tools[0].title"),
 ]
-"""What the official types accept, although no client has to."""
+"""Requests that the official types accept, and that the schema of MCP rejects."""
 
 
 def to_params(question: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_the_official_types_reject_the_same_requests(question: Sampling) -> None
 
 
 @pytest.mark.parametrize("question", [question for question, _ in STRICTER])
-def test_the_official_types_accept_what_clients_need_not(question: Sampling) -> None:
+def test_the_official_types_accept_requests_that_the_schema_rejects(question: Sampling) -> None:
     CreateMessageRequestParams.model_validate(to_params(question))
 
 

@@ -33,13 +33,13 @@ ENVELOPE = make_envelope(ALL_CAPABILITIES)
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """HTTP runs on asyncio."""
+    """Return asyncio, because HTTP runs on no other loop."""
     return "asyncio"
 
 
 @contextlib.asynccontextmanager
-async def hosted(bridge: Bridge) -> AsyncIterator[str]:
-    """The base URL of a bridge on a free port."""
+async def serve_bridge(bridge: Bridge) -> AsyncIterator[str]:
+    """Serve a bridge on a free port, and yield its base URL."""
     app = BridgeApp(bridge.endpoint, HttpOptions(), around=bridge.run_sources)
     bound = listen("127.0.0.1", 0, has_token=False)
     async with anyio.create_task_group() as tasks:
@@ -106,7 +106,7 @@ async def test_every_kind_of_question_works_over_every_transport(mode: str, tran
 
     user = SimulatedUser({"name": "A"}, {"name": "Ada"}, "accept")
     callbacks: Any = {"sampling_callback": Model("Hello"), "list_roots_callback": folders}
-    async with hosted(make_bridge(registry)) as base:
+    async with serve_bridge(make_bridge(registry)) as base:
         way: Any = sse_client(f"{base}/sse") if transport == "sse" else streamable_http_client(f"{base}/mcp")
         async with Client(way, mode=mode, elicitation_callback=user, **callbacks) as client:
             assert get_text(await client.call_tool("ask", {})) == "Ada Hello 2 accept"
@@ -117,7 +117,7 @@ async def test_each_round_may_use_another_connection() -> None:
     working = Working()
     working.go_on.set()
     bridge = make_bridge(working.registry)
-    async with hosted(bridge) as base:
+    async with serve_bridge(bridge) as base:
         questions = (await post(base, "work"))["result"]
         assert questions["inputRequests"]["name"]["params"]["message"] == "Who?"
         # The connection is closed, and the call still waits.
@@ -133,7 +133,7 @@ async def test_each_round_may_use_another_connection() -> None:
 async def test_a_client_that_disconnects_during_a_round_cancels_the_call() -> None:
     working = Working()
     bridge = make_bridge(working.registry)
-    async with hosted(bridge) as base:
+    async with serve_bridge(bridge) as base:
         questions = (await post(base, "work"))["result"]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(post, base, "work", requestState=questions["requestState"], inputResponses=ANSWER))
@@ -147,7 +147,7 @@ async def test_a_client_that_disconnects_during_a_round_cancels_the_call() -> No
 async def test_a_server_that_stops_cancels_the_calls_that_wait_for_answers() -> None:
     working = Working()
     bridge = make_bridge(working.registry)
-    async with hosted(bridge) as base:
+    async with serve_bridge(bridge) as base:
         await post(base, "work")
         assert not working.cleaned.is_set()
     assert working.stopped
@@ -171,7 +171,7 @@ async def test_two_servers_with_the_same_keys_serve_one_call() -> None:
 
         return make_bridge(registry, keys=["a key of at least thirty-two bytes, shared"])
 
-    async with hosted(instance("one")) as first_base, hosted(instance("two")) as two:
+    async with serve_bridge(instance("one")) as first_base, serve_bridge(instance("two")) as two:
         first = (await post(first_base, "ask"))["result"]
         second = (await post(two, "ask", requestState=first["requestState"], inputResponses=ANSWER))["result"]
         last = await post(

@@ -21,8 +21,8 @@ TOOLS, CONTEXT, ROOTS = {"sampling": {"tools": {}}}, {"sampling": {"context": {}
 TOOL: Any = {"name": "add", "inputSchema": {"type": "object"}}
 
 
-async def put(ctx: CallContext, question: str, **options: Any) -> Any:
-    """One question of each kind."""
+async def put_question(ctx: CallContext, question: str, **options: Any) -> Any:
+    """Put a question of this kind."""
     match question:
         case "form":
             return await ctx.ask("Please.", **options)
@@ -41,25 +41,25 @@ async def put(ctx: CallContext, question: str, **options: Any) -> Any:
     return await ctx.roots(**options)
 
 
-def asking() -> ToolRegistry:
+def build_asking_registry() -> ToolRegistry:
     """Return a registry with tools that ask, with and without a fallback."""
     registry = ToolRegistry()
 
     @tool(registry=registry)
     async def ask(kind: str, ctx: CallContext) -> str:
         """Asks."""
-        return type(await put(ctx, kind)).__name__
+        return type(await put_question(ctx, kind)).__name__
 
     @tool(registry=registry)
     async def fall_back(kind: str, ctx: CallContext) -> str:
         """Asks, or does without."""
-        return str(await put(ctx, kind, fallback="nothing"))
+        return str(await put_question(ctx, kind, fallback="nothing"))
 
     @tool(registry=registry)
     async def catch(kind: str, ctx: CallContext) -> str:
         """Asks, or names the missing capability."""
         try:
-            return type(await put(ctx, kind)).__name__
+            return type(await put_question(ctx, kind)).__name__
         except MissingCapability as error:
             return f"missing {error.required}"
 
@@ -88,7 +88,7 @@ LACKING = pytest.mark.parametrize(
 async def test_without_the_capability_a_stateless_call_is_an_error_that_names_it(
     kind: str, declared: Any, required: Any
 ) -> None:
-    async with serve_client(asking(), capabilities=declared) as client:
+    async with serve_client(build_asking_registry(), capabilities=declared) as client:
         error = await client.start_call("ask", {"kind": kind}).get_error()
         assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
         for name, text in (("fall_back", "nothing"), ("catch", f"missing {required}")):
@@ -107,7 +107,7 @@ async def test_without_the_capability_a_stateless_call_is_an_error_that_names_it
 async def test_without_the_capability_a_handshake_call_fails_with_its_code(
     question: str, capabilities: Any, required: Any
 ) -> None:
-    async with serve_client(asking(), version=HANDSHAKE, capabilities=capabilities) as client:
+    async with serve_client(build_asking_registry(), version=HANDSHAKE, capabilities=capabilities) as client:
         result = (await client.request("tools/call", {"name": "ask", "arguments": {"kind": question}}))["result"]
         assert get_code(result) == "missing_capability"
         (name,), (parts,) = required, required.values()
@@ -131,9 +131,9 @@ async def test_without_the_capability_a_handshake_call_fails_with_its_code(
     ],
 )
 async def test_with_the_capability_the_question_is_sent(question: str, capabilities: Any) -> None:
-    async with serve_client(asking(), capabilities=capabilities) as client:
+    async with serve_client(build_asking_registry(), capabilities=capabilities) as client:
         assert len(await client.start_call("fall_back", {"kind": question}).get_questions()) == 1
-    async with serve_client(asking(), version=HANDSHAKE, capabilities=capabilities) as client:
+    async with serve_client(build_asking_registry(), version=HANDSHAKE, capabilities=capabilities) as client:
         number = await client.send_request("tools/call", {"name": "fall_back", "arguments": {"kind": question}})
         await client.receive_request()
         await client.cancel(number)
@@ -179,7 +179,7 @@ async def test_each_round_declares_the_capabilities_of_its_client_again() -> Non
 
 @pytest.mark.parametrize("mode", ["legacy", STATELESS])
 async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) -> None:
-    async with connect(asking(), mode=mode, elicitation_callback=SimulatedUser("decline")) as client:
+    async with connect(build_asking_registry(), mode=mode, elicitation_callback=SimulatedUser("decline")) as client:
         assert get_text(await client.call_tool("fall_back", {"kind": "form"})).startswith("Answer(action='decline'")
 
 
@@ -196,7 +196,7 @@ async def test_a_decline_of_the_user_is_not_replaced_by_a_fallback(mode: str) ->
 async def test_a_handshake_client_that_answers_with_an_error_ends_the_call_with_a_code(
     question: str, code: int, expected: str
 ) -> None:
-    async with serve_client(asking(), version=HANDSHAKE) as client:
+    async with serve_client(build_asking_registry(), version=HANDSHAKE) as client:
         for name in ("ask", "fall_back"):
             number = await client.send_request("tools/call", {"name": name, "arguments": {"kind": question}})
             await client.respond(await client.receive_request(), error={"code": code, "message": "not today"})
@@ -227,7 +227,7 @@ async def test_a_tool_may_continue_after_a_decline() -> None:
 
 @pytest.mark.parametrize("reply", [{}, {"action": "perhaps"}, {"action": "accept", "content": "yes"}, {"roots": 3}])
 async def test_a_handshake_client_that_answers_nonsense_is_asked_three_times(reply: Any) -> None:
-    async with serve_client(asking(), version=HANDSHAKE, capabilities=ALL_CAPABILITIES) as client:
+    async with serve_client(build_asking_registry(), version=HANDSHAKE, capabilities=ALL_CAPABILITIES) as client:
         number = await client.send_request("tools/call", {"name": "ask", "arguments": {"kind": "form"}})
         for _ in range(3):
             await client.respond(await client.receive_request(), result=reply)

@@ -32,7 +32,7 @@ KEY, OTHER_KEY = "a key of forty bytes that is secret......", "another key of fo
 ANSWER = {"name": accept(name=SECRET)}
 
 
-def asking(**options: Any) -> tuple[Bridge, list[str]]:
+def build_asking_bridge(**options: Any) -> tuple[Bridge, list[str]]:
     """Return a bridge with tools that ask for a name, and the list of received answers."""
     registry, answers = ToolRegistry(), []
 
@@ -68,8 +68,8 @@ def _nothing_of_answers_or_keys_is_logged(caplog: pytest.LogCaptureFixture) -> I
         assert secret not in written
 
 
-def changed(state: str) -> list[str]:
-    """List changed copies of a state."""
+def list_changed_states(state: str) -> list[str]:
+    """Return copies of a state, each with one change."""
     half = len(state) // 2
     flipped = [
         state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
@@ -89,12 +89,21 @@ async def check_rejection(call: MultiRoundRequest, caplog: pytest.LogCaptureFixt
 async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bridge, answers = asking()
+    bridge, answers = build_asking_bridge()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
         assert call.state is not None
-        for state in [*changed(call.state), "", "x", "v1.", "v1.AAAA", "\ud83d\ude00", "null", SECRET * 1000]:
+        for state in [
+            *list_changed_states(call.state),
+            "",
+            "x",
+            "v1.",
+            "v1.AAAA",
+            "\ud83d\ude00",
+            "null",
+            SECRET * 1000,
+        ]:
             await check_rejection(client.start_call("once", state=state), caplog)
         assert answers == []
         assert get_text(await call.get_result(ANSWER)) == "answered"
@@ -102,7 +111,7 @@ async def test_a_changed_request_state_is_rejected_and_the_call_stays_suspended(
 
 
 async def test_a_client_cannot_read_a_request_state() -> None:
-    bridge, _ = asking()
+    bridge, _ = build_asking_bridge()
     async with serve_client(bridge) as client:
         call = client.start_call("twice")
         await call.get_questions()
@@ -116,7 +125,7 @@ async def test_a_client_cannot_read_a_request_state() -> None:
 
 
 async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCaptureFixture) -> None:
-    bridge, answers = asking()
+    bridge, answers = build_asking_bridge()
     async with serve_client(bridge) as client:
         call = client.start_call("twice")
         await call.get_questions()
@@ -132,7 +141,7 @@ async def test_a_used_request_state_is_always_rejected(caplog: pytest.LogCapture
 
 
 async def test_a_state_used_twice_concurrently_is_accepted_once() -> None:
-    bridge, answers = asking()
+    bridge, answers = build_asking_bridge()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
@@ -156,7 +165,7 @@ async def test_a_state_is_accepted_once_although_the_store_is_slow() -> None:
             await anyio.lowlevel.checkpoint()
             return new
 
-    bridge, answers = asking(store=Slow())
+    bridge, answers = build_asking_bridge(store=Slow())
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
@@ -167,7 +176,7 @@ async def test_a_state_is_accepted_once_although_the_store_is_slow() -> None:
 
 
 async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.LogCaptureFixture) -> None:
-    bridge, answers = asking()
+    bridge, answers = build_asking_bridge()
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
@@ -182,8 +191,8 @@ async def test_a_request_state_is_rejected_for_any_other_request(caplog: pytest.
 
 @pytest.mark.parametrize("options", [{"keys": [OTHER_KEY]}, {"keys": []}, {"name": "another"}], ids=str)
 async def test_a_request_state_of_another_server_is_rejected(options: Any, caplog: pytest.LogCaptureFixture) -> None:
-    bridge, answers = asking()
-    other_bridge, other_answers = asking(**options)
+    bridge, answers = build_asking_bridge()
+    other_bridge, other_answers = build_asking_bridge(**options)
     async with serve_client(bridge) as client, serve_client(other_bridge) as elsewhere:
         call = client.start_call("once")
         await call.get_questions()
@@ -193,7 +202,10 @@ async def test_a_request_state_of_another_server_is_rejected(options: Any, caplo
 
 
 async def test_without_keys_each_server_seals_with_a_generated_key(caplog: pytest.LogCaptureFixture) -> None:
-    async with serve_client(asking(keys=[])[0]) as client, serve_client(asking(keys=[])[0]) as elsewhere:
+    async with (
+        serve_client(build_asking_bridge(keys=[])[0]) as client,
+        serve_client(build_asking_bridge(keys=[])[0]) as elsewhere,
+    ):
         call = client.start_call("once")
         await call.get_questions()
         await check_rejection(call.continue_on(elsewhere), caplog)
@@ -205,7 +217,7 @@ async def test_a_request_state_is_rejected_after_its_ttl(
 ) -> None:
     later = 0.0
     monkeypatch.setattr(request_state, "time", SimpleNamespace(time=lambda: time.time() + later))
-    bridge, _ = asking(ttl=100.0)
+    bridge, _ = build_asking_bridge(ttl=100.0)
     async with serve_client(bridge) as client:
         call = client.start_call("once")
         await call.get_questions()
@@ -217,14 +229,14 @@ async def test_a_request_state_is_rejected_after_its_ttl(
 
 @pytest.mark.parametrize("state", [7, ["x"], {"v": 1}, True])
 async def test_a_request_state_that_is_not_text_is_an_error(state: Any) -> None:
-    bridge, answers = asking()
+    bridge, answers = build_asking_bridge()
     async with serve_client(bridge) as client:
         assert (await client.start_call("once", state=state).get_error(ANSWER))["code"] == -32602
     assert answers == []
 
 
 async def test_a_tool_that_never_asks_accepts_no_request_state(caplog: pytest.LogCaptureFixture) -> None:
-    bridge, _ = asking()
+    bridge, _ = build_asking_bridge()
 
     @tool(registry=bridge.registry)
     def silent() -> str:

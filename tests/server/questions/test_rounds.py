@@ -26,7 +26,7 @@ from tests.kits.waiting import wait_for_event
 FORM = {"mode": "form", "message": "Who?", "requestedSchema": NAME_SCHEMA}
 
 
-def asking() -> tuple[ToolRegistry, list[str]]:
+def build_asking_registry() -> tuple[ToolRegistry, list[str]]:
     """Return a registry with tools that ask in several ways, and a line for each of their runs."""
     registry, runs = ToolRegistry(), []
 
@@ -62,7 +62,7 @@ def asking() -> tuple[ToolRegistry, list[str]]:
 
 
 async def test_a_question_is_the_result_of_its_round_and_the_answer_resumes_the_tool() -> None:
-    registry, runs = asking()
+    registry, runs = build_asking_registry()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         answer = await call.exchange()
@@ -74,7 +74,7 @@ async def test_a_question_is_the_result_of_its_round_and_the_answer_resumes_the_
 
 
 async def test_every_round_has_another_state_and_the_tool_runs_once() -> None:
-    registry, runs = asking()
+    registry, runs = build_asking_registry()
     async with serve_client(registry) as client:
         call, states = client.start_call("three"), set()
         questions = await call.get_questions()
@@ -89,7 +89,7 @@ async def test_every_round_has_another_state_and_the_tool_runs_once() -> None:
 
 @pytest.mark.parametrize("responses", [None, {}, {"other": accept(name="Eve")}, {"q1": accept(name="Eve")}])
 async def test_an_unanswered_question_is_asked_again_with_a_new_state(responses: Any) -> None:
-    registry, runs = asking()
+    registry, runs = build_asking_registry()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         first, old = await call.get_questions(), call.state
@@ -100,7 +100,7 @@ async def test_an_unanswered_question_is_asked_again_with_a_new_state(responses:
 
 
 async def test_valid_answers_are_kept_and_only_the_missing_one_is_asked_again() -> None:
-    registry, _ = asking()
+    registry, _ = build_asking_registry()
     async with serve_client(registry) as client:
         call = client.start_call("both")
         assert list_names(await call.get_questions()) == ["a", "b"]
@@ -121,7 +121,7 @@ async def test_valid_answers_are_kept_and_only_the_missing_one_is_asked_again() 
     ids=str,
 )
 async def test_three_invalid_answers_end_the_call(wrong: Any) -> None:
-    registry, _ = asking()
+    registry, _ = build_asking_registry()
     bridge = make_bridge(registry)
     async with serve_client(bridge) as client:
         call = client.start_call("one")
@@ -136,7 +136,7 @@ async def test_three_invalid_answers_end_the_call(wrong: Any) -> None:
 
 
 async def test_each_question_has_three_separate_tries() -> None:
-    registry, _ = asking()
+    registry, _ = build_asking_registry()
     async with serve_client(registry) as client:
         call = client.start_call("three")
         await call.get_questions()
@@ -147,8 +147,8 @@ async def test_each_question_has_three_separate_tries() -> None:
         assert get_text(await call.get_result({"name": accept(name="Cyd")})) == "Ada Bob Cyd"
 
 
-async def test_an_unrequested_answer_settles_a_question_of_its_key_once() -> None:
-    registry, runs = asking()
+async def test_an_unrequested_answer_answers_the_question_with_its_key_once() -> None:
+    registry, runs = build_asking_registry()
     async with serve_client(registry) as client:
         assert get_text(await client.start_call("one").get_result({"name": accept(name="Ada")})) == "Ada"
         call = client.start_call("three")
@@ -159,8 +159,8 @@ async def test_an_unrequested_answer_settles_a_question_of_its_key_once() -> Non
     assert runs == ["one", "three"]
 
 
-async def test_an_unrequested_answer_does_not_settle_a_question_without_a_key() -> None:
-    registry, _ = asking()
+async def test_an_unrequested_answer_does_not_answer_a_question_without_a_key() -> None:
+    registry, _ = build_asking_registry()
     async with serve_client(registry) as client:
         (name,) = await client.start_call("nameless").get_questions()
         for guess in (name, "", "q1"):
@@ -168,7 +168,7 @@ async def test_an_unrequested_answer_does_not_settle_a_question_without_a_key() 
 
 
 async def test_an_invalid_unrequested_answer_leads_to_the_question() -> None:
-    registry, runs = asking()
+    registry, runs = build_asking_registry()
     async with serve_client(registry) as client:
         call = client.start_call("one")
         assert list_names(await call.get_questions({"name": accept(name=7)})) == ["name"]
@@ -198,7 +198,7 @@ async def test_prompts_and_resources_can_ask_in_rounds() -> None:
             assert "Ada" in str(result.get("messages") or result.get("contents"))
 
 
-async def test_a_question_that_the_tool_gives_up_itself_is_not_asked_again_and_its_result_waits() -> None:
+async def test_a_question_that_the_tool_cancels_is_not_asked_again_and_its_result_waits() -> None:
     registry, give_up, withdrawal = ToolRegistry(), anyio.Event(), anyio.Event()
 
     @tool(registry=registry)

@@ -189,7 +189,7 @@ async def test_a_task_that_expires_while_it_waits_for_an_answer_frees_its_slot()
 
 
 async def create_and_look(client: Any, name: str) -> Any:
-    """The state of a new task after a moment; without `result` if it does not run, or has expired."""
+    """Create a task, and return its state after a moment. It has no `result` if it does not run, or has expired."""
     task = await create_task(client, name)
     with anyio.move_on_after(0.5):
         return await fetch_task(client, task)

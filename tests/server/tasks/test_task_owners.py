@@ -41,15 +41,15 @@ def make_waiting_bridge() -> Bridge:
 
 
 @asynccontextmanager
-async def running(bridge: Bridge) -> AsyncIterator[None]:
+async def run_bridge(bridge: Bridge) -> AsyncIterator[None]:
     async with bridge.run_sources(), anyio.create_task_group() as group:
         await group.start(bridge.endpoint.run)
         yield
         group.cancel_scope.cancel()
 
 
-async def ask(bridge: Bridge, principal: str, method: str, **params: Any) -> Mapping[str, Any]:
-    """The result of a request by this principal."""
+async def send_request(bridge: Bridge, principal: str, method: str, **params: Any) -> Mapping[str, Any]:
+    """Send a request as this principal, and return the result."""
     request = IncomingRequest(
         next(IDS), method, {**params, "_meta": META}, NoStream(), principal=principal, client=f"principal/{principal}"
     )
@@ -60,26 +60,26 @@ async def ask(bridge: Bridge, principal: str, method: str, **params: Any) -> Map
 @BOTH_LOOPS
 async def test_a_task_of_another_principal_is_an_unknown_task() -> None:
     bridge = make_waiting_bridge()
-    async with running(bridge):
-        task = (await ask(bridge, "ada", "tools/call", name="work"))["taskId"]
+    async with run_bridge(bridge):
+        task = (await send_request(bridge, "ada", "tools/call", name="work"))["taskId"]
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             errors = []
             for handle in (task, "x" * 43):
                 with pytest.raises(RpcError) as caught:
-                    await ask(bridge, "eve", method, taskId=handle, inputResponses={})
+                    await send_request(bridge, "eve", method, taskId=handle, inputResponses={})
                 errors.append(caught.value.to_json())
             assert errors[0] == errors[1]
-        assert (await ask(bridge, "ada", "tasks/get", taskId=task))["status"] == "working"
+        assert (await send_request(bridge, "ada", "tasks/get", taskId=task))["status"] == "working"
 
 
 @BOTH_LOOPS
 async def test_one_client_cannot_take_all_tasks() -> None:
     bridge = make_waiting_bridge()
-    async with running(bridge):
-        outcomes = [await ask(bridge, "ada", "tools/call", name="work") for _ in range(4)]
+    async with run_bridge(bridge):
+        outcomes = [await send_request(bridge, "ada", "tools/call", name="work") for _ in range(4)]
         assert [result["resultType"] for result in outcomes] == ["task", "task", "task", "complete"]
         assert get_code(outcomes[3]) == "overloaded"
-        assert (await ask(bridge, "eve", "tools/call", name="work"))["resultType"] == "task"
+        assert (await send_request(bridge, "eve", "tools/call", name="work"))["resultType"] == "task"
 
 
 async def test_the_header_mcp_name_must_be_the_handle() -> None:

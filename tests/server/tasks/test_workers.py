@@ -59,16 +59,16 @@ async def reveal() -> str:
 """
 
 
-def runs_of(folder: Path, name: str = "") -> list[list[str]]:
+def list_runs(folder: Path, name: str = "") -> list[list[str]]:
     """Return the process and the idempotency key of each run."""
     file = folder / f"begun{name}"
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def begun(folder: Path, count: int = 1) -> list[list[str]]:
-    """The runs, once there are so many."""
-    wait_until(lambda: len(runs_of(folder)) >= count)
-    return runs_of(folder)
+def wait_for_runs(folder: Path, count: int = 1) -> list[list[str]]:
+    """Wait for this many runs, and return them."""
+    wait_until(lambda: len(list_runs(folder)) >= count)
+    return list_runs(folder)
 
 
 def test_a_worker_runs_what_one_server_creates_and_another_one_returns(tmp_path: Path, redis_server: str) -> None:  # noqa: F811
@@ -77,7 +77,7 @@ def test_a_worker_runs_what_one_server_creates_and_another_one_returns(tmp_path:
         task = first.create("work")
         assert second.fetch(task, "working")["status"] == "working"
         worker = cluster.start_worker()
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         (tmp_path / "release").touch()
         result = second.fetch(task)["result"]
         assert result["content"][0]["text"] == str(find_server_pid(worker.process.pid))
@@ -98,7 +98,7 @@ def test_a_task_is_cancelled_at_any_server(tmp_path: Path, redis_server: str) ->
     with Cluster(tmp_path, redis_server, TOOLS) as cluster:
         first, second = cluster.start_server(), cluster.start_server()
         task = first.create("work")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         for server in (second, first):
             assert "result" in server.request("tasks/cancel", task, taskId=task)
         assert first.fetch(task)["status"] == second.fetch(task)["status"] == "cancelled"
@@ -113,10 +113,10 @@ def test_a_task_runs_again_when_its_process_is_killed_and_reports_it(
     with Cluster(tmp_path, redis_server, TOOLS) as cluster:
         first = cluster.start_server()
         task = first.create("work")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         second = cluster.start_server() if ends == "server" else cluster.start_worker()
         first.kill()
-        runs = begun(tmp_path, 2)
+        runs = wait_for_runs(tmp_path, 2)
         (tmp_path / "release").touch()
         result = cluster.start_server().fetch(task)["result"]
         assert result["content"][0]["text"] == str(find_server_pid(second.process.pid))
@@ -131,7 +131,7 @@ def test_tasks_survive_that_redis_is_killed(tmp_path: Path, redis_process: Redis
     with Cluster(tmp_path, redis_process.url, TOOLS, tasks={"workers_only": True}) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("work")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         redis_process.kill()
         error = server.request("tasks/get", task, taskId=task)["error"]
         assert error == {"code": -32603, "message": "The server cannot reach its tasks now. Retry later."}
@@ -156,7 +156,7 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
     with Cluster(tmp_path, redis_process.url, TOOLS, tasks=options) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         first = server.create("work")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         # The second outage also affects a worker added after the first one.
         for name in ("2", "3"):
             redis_process.kill()
@@ -164,7 +164,7 @@ def test_after_an_outage_of_redis_free_slots_take_tasks_while_others_run_on(
             redis_process.start()
             wait_until(lambda: "result" in server.request("tasks/get", first, taskId=first))
             task = server.create("work", name=name)
-            wait_until(lambda name=name: runs_of(tmp_path, name))
+            wait_until(lambda name=name: list_runs(tmp_path, name))
             assert server.fetch(first, "working")["status"] == "working"
             (tmp_path / f"release{name}").touch()
             assert server.fetch(task)["status"] == "completed"
@@ -204,14 +204,14 @@ def test_a_worker_that_is_stopped_lets_its_tasks_end(tmp_path: Path, redis_serve
     with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}, limits={"drain": "1m"}) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker("--concurrency", "1")
         task, waiting = server.create("work"), server.create("work", name="2")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         worker.process.send_signal(signal.SIGTERM)
         second_worker = cluster.start_worker()
-        wait_until(lambda: runs_of(tmp_path, "2"))
+        wait_until(lambda: list_runs(tmp_path, "2"))
         second_worker.kill()
         second_worker = cluster.start_worker()
         # The lease of the tasks that ran at the kill has ended.
-        wait_until(lambda: len(runs_of(tmp_path, "2")) == 2)
+        wait_until(lambda: len(list_runs(tmp_path, "2")) == 2)
         (tmp_path / "release").touch()
         assert worker.process.wait(TIMEOUT) == 0
         assert "mcp-bridge/runs" not in server.fetch(task)["result"].get("_meta", {})
@@ -223,12 +223,12 @@ def test_tasks_that_do_not_end_with_their_worker_run_elsewhere(tmp_path: Path, r
     with Cluster(tmp_path, redis_server, TOOLS, tasks={"workers_only": True}, limits={"drain": 0.1}) as cluster:
         server, worker = cluster.start_server(), cluster.start_worker()
         task = server.create("work")
-        begun(tmp_path)
+        wait_for_runs(tmp_path)
         # A task may start more often than it may crash if its workers are stopped.
         for count in (2, 3, 4):
             assert worker.stop() == 0
             worker = cluster.start_worker()
-            begun(tmp_path, count)
+            wait_for_runs(tmp_path, count)
         (tmp_path / "release").touch()
         assert server.fetch(task)["result"]["_meta"]["mcp-bridge/runs"] == 4
 

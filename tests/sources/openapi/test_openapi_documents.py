@@ -438,7 +438,7 @@ async def test_texts_of_a_document_cannot_hide_anything(tmp_path: Path) -> None:
     assert "\u200b" not in tool.description
 
 
-async def test_deprecated_operations_say_so(tmp_path: Path) -> None:
+async def test_descriptions_of_deprecated_operations_mention_it(tmp_path: Path) -> None:
     document = make_document({"/x": get_of(deprecated=True, summary="List", description="List all users.")})
     async with serve_document(tmp_path, document, server=SERVER) as client:
         assert (await list_tools(client))["run"].description == "Deprecated. List all users."

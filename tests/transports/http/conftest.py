@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """HTTP runs on asyncio alone."""
+    """Return asyncio, because HTTP runs on no other loop."""
     return "asyncio"

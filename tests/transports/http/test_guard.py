@@ -30,7 +30,7 @@ EVERY_PATH = pytest.mark.parametrize(("method", "path"), PATHS, ids=lambda value
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    """A bridge with two allowed names and an origin, in addition to those of this machine."""
+    """Serve a bridge that accepts two further host names and an origin."""
     access = Access.for_host("127.0.0.1", hosts=["Bridge.Example", "[fd00::1]"], origins=["https://App.example/"])
     with serve_http_in_thread(build_registry(make_entry("there")), access=access) as url:
         yield url
@@ -38,15 +38,15 @@ def base() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def guarded_url() -> Iterator[str]:
-    """A bridge with a token."""
+    """Serve a bridge with a token."""
     with serve_http_in_thread(
         build_registry(make_entry("there")), access=Access.for_host("127.0.0.1", token=TOKEN)
     ) as url:
         yield url
 
 
-def status(base: str, method: str, path: str, **headers: Any) -> httpx2.Response:
-    """The answer's head, and its body where it ends."""
+def send_raw_request(base: str, method: str, path: str, **headers: Any) -> httpx2.Response:
+    """Send a request, and return the head of the response, and its body if it ends."""
     with httpx2.Client(timeout=TIMEOUT) as http, http.stream(method, base + path, headers=headers) as answer:
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):
             answer.read()
@@ -58,7 +58,7 @@ def let_in(answer: httpx2.Response) -> bool:
     return answer.status_code not in {401, 403, 421}
 
 
-def asked_without_a_host(base: str, method: str, path: str) -> bytes:
+def send_without_host(base: str, method: str, path: str) -> bytes:
     """Return the status line of the response to a request without a host, as HTTP/1.0 allows."""
     name, _, port = base.removeprefix("http://").rpartition(":")
     with socket.create_connection((name, int(port)), timeout=TIMEOUT) as raw:
@@ -68,10 +68,10 @@ def asked_without_a_host(base: str, method: str, path: str) -> bytes:
 
 @EVERY_PATH
 def test_every_path_is_guarded_in_the_same_way(base: str, method: str, path: str) -> None:
-    assert status(base, method, path, Host="evil.example").status_code == 421
-    assert status(base, method, path, Origin="https://evil.example").status_code == 403
-    assert b" 421 " in asked_without_a_host(base, method, path)
-    assert let_in(status(base, method, path, Host="BRIDGE.example:443", Origin="https://app.example"))
+    assert send_raw_request(base, method, path, Host="evil.example").status_code == 421
+    assert send_raw_request(base, method, path, Origin="https://evil.example").status_code == 403
+    assert b" 421 " in send_without_host(base, method, path)
+    assert let_in(send_raw_request(base, method, path, Host="BRIDGE.example:443", Origin="https://app.example"))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_path_is_guarded_in_the_same_way(base: str, method: str, path: str
     ],
 )
 def test_an_unknown_host_is_rejected_with_421_and_the_name_of_the_setting(base: str, host: str) -> None:
-    answer = status(base, "POST", "/mcp", Host=host)
+    answer = send_raw_request(base, "POST", "/mcp", Host=host)
     assert answer.status_code == 421
     assert "http.allowed_hosts" in answer.json()["error"]["message"]
     assert host not in answer.text or host == "["
@@ -104,7 +104,7 @@ def test_an_unknown_host_is_rejected_with_421_and_the_name_of_the_setting(base: 
      "[fd00::1]:8808"],
 )  # fmt: skip
 def test_a_known_host_is_accepted_with_any_port_and_case(base: str, host: str) -> None:
-    assert let_in(status(base, "GET", "/health", Host=host))
+    assert let_in(send_raw_request(base, "GET", "/health", Host=host))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_known_host_is_accepted_with_any_port_and_case(base: str, host: str) -
      "https://app.example.evil", "http://app.example", "https://app.example:444", "http://evil@localhost"],
 )  # fmt: skip
 def test_an_unknown_origin_is_rejected_with_403(base: str, origin: str) -> None:
-    answer = status(base, "POST", "/mcp", Origin=origin)
+    answer = send_raw_request(base, "POST", "/mcp", Origin=origin)
     assert answer.status_code == 403
     assert "http.allowed_origins" in answer.json()["error"]["message"]
 
@@ -122,7 +122,7 @@ def test_an_unknown_origin_is_rejected_with_403(base: str, origin: str) -> None:
     "origin", ["https://app.example", "http://localhost", "http://127.0.0.1:6274", "https://[::1]:3000"]
 )
 def test_an_origin_of_this_machine_or_of_the_settings_is_accepted(base: str, origin: str) -> None:
-    assert let_in(status(base, "POST", "/mcp", Origin=origin))
+    assert let_in(send_raw_request(base, "POST", "/mcp", Origin=origin))
 
 
 SENT = [
@@ -139,7 +139,7 @@ def test_requests_without_a_valid_token_are_rejected(
     guarded_url: str, method: str, path: str, token: str | None
 ) -> None:
     headers = {} if token is None else {"Authorization": token.encode("utf-8")}
-    answer = status(guarded_url, method, path, **headers)
+    answer = send_raw_request(guarded_url, method, path, **headers)
     assert answer.status_code == 401
     challenge = answer.headers["www-authenticate"]
     assert challenge.startswith("Bearer ")
@@ -167,40 +167,40 @@ async def test_the_official_client_needs_the_token(way: HttpWay) -> None:
         with pytest.raises(Exception) as error:
             async with way.connect(base, token="abd") as client:
                 await client.list_tools()
-        assert any(word in str(flat(error.value)) for word in ("401", "bearer token"))
+        assert any(word in str(list_exceptions(error.value)) for word in ("401", "bearer token"))
 
 
-def flat(error: BaseException) -> list[BaseException]:
+def list_exceptions(error: BaseException) -> list[BaseException]:
     """Yield the exceptions inside a group, or the exception itself."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
-    return [leaf for inner in error.exceptions for leaf in flat(inner)]
+    return [leaf for inner in error.exceptions for leaf in list_exceptions(inner)]
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
 def test_health_is_open_to_those_without_a_token(guarded_url: str, path: str) -> None:
-    answer = status(guarded_url, "GET", path)
+    answer = send_raw_request(guarded_url, "GET", path)
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 @pytest.mark.parametrize("path", ["/mcp/health", "/sse/health", "/messages/health", "/unhealth"])
 def test_no_other_path_becomes_open_by_ending_like_health(guarded_url: str, path: str) -> None:
-    assert status(guarded_url, "GET", path).status_code in {401, 404}
+    assert send_raw_request(guarded_url, "GET", path).status_code in {401, 404}
 
 
 def test_a_request_for_options_needs_the_token(guarded_url: str) -> None:
-    assert status(guarded_url, "OPTIONS", "/mcp").status_code == 401
+    assert send_raw_request(guarded_url, "OPTIONS", "/mcp").status_code == 401
 
 
 def test_host_and_origin_are_checked_before_the_token(guarded_url: str) -> None:
-    assert status(guarded_url, "GET", "/sse", Host="evil.example").status_code == 421
-    assert status(guarded_url, "GET", "/sse", Origin="https://evil.example").status_code == 403
+    assert send_raw_request(guarded_url, "GET", "/sse", Host="evil.example").status_code == 421
+    assert send_raw_request(guarded_url, "GET", "/sse", Origin="https://evil.example").status_code == 403
 
 
 def test_a_guessed_token_is_not_confirmed_by_the_logs(guarded_url: str, caplog: pytest.LogCaptureFixture) -> None:
     guess = "Bearer guessed-secret"
     with caplog.at_level(logging.DEBUG):
-        status(guarded_url, "POST", "/mcp", Authorization=guess)
+        send_raw_request(guarded_url, "POST", "/mcp", Authorization=guess)
         request = make_stateless_request("tools/list")
         request["headers"] = {**request["headers"], "Authorization": f"Bearer {TOKEN}".encode()}
         assert httpx2.post(f"{guarded_url}/mcp", **request).status_code == 200
@@ -219,12 +219,12 @@ def test_only_addresses_of_this_machine_are_loopback(host: str, expected: bool) 
 
 
 def test_a_bridge_without_allowed_origins_sends_no_cors_headers(guarded_url: str) -> None:
-    answer = status(guarded_url, "GET", "/health", Origin="http://localhost:3000")
+    answer = send_raw_request(guarded_url, "GET", "/health", Origin="http://localhost:3000")
     assert answer.status_code == 200
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
-def preflight(base: str, origin: str) -> httpx2.Response:
+def send_preflight(base: str, origin: str) -> httpx2.Response:
     """Send the preflight request of a browser for an MCP message."""
     request_headers = {
         "Access-Control-Request-Method": "POST",
@@ -234,7 +234,7 @@ def preflight(base: str, origin: str) -> httpx2.Response:
 
 
 def test_a_preflight_of_a_configured_origin_is_answered(base: str) -> None:
-    answer = preflight(base, "https://app.example")
+    answer = send_preflight(base, "https://app.example")
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://app.example"
     assert {"GET", "POST", "DELETE"} <= set(answer.headers["access-control-allow-methods"].split(", "))
@@ -242,7 +242,7 @@ def test_a_preflight_of_a_configured_origin_is_answered(base: str) -> None:
 
 
 def test_a_preflight_of_another_origin_is_rejected(base: str) -> None:
-    answer = preflight(base, "https://evil.example")
+    answer = send_preflight(base, "https://evil.example")
     assert answer.status_code == 400
     assert "access-control-allow-origin" not in answer.headers
 

@@ -23,15 +23,15 @@ HOST = b"Host: localhost\r\n"
 
 @pytest.fixture(scope="module", params=[False, True], ids=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Both event loops of the settings."""
+    """Run a test on both event loops of the settings."""
     if request.param and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
     return "asyncio", {"use_uvloop": request.param}
 
 
 @contextlib.asynccontextmanager
-async def connection_to(app: ASGIApp, **buffers: int) -> AsyncIterator[Streams]:
-    """A connection to a server of this app."""
+async def connect_to_app(app: ASGIApp, **buffers: int) -> AsyncIterator[Streams]:
+    """Serve this app, and yield a connection to it."""
     pool = ConnectionPool(app, TIMEOUTS)
     bound = socket.create_server(("127.0.0.1", 0))
     for size in buffers.values():
@@ -49,12 +49,12 @@ async def connection_to(app: ASGIApp, **buffers: int) -> AsyncIterator[Streams]:
 
 async def exchange(app: ASGIApp, request: bytes) -> bytes:
     """Return everything from the server until the end of the connection."""
-    async with connection_to(app) as (reader, writer):
+    async with connect_to_app(app) as (reader, writer):
         writer.write(request)
         return await reader.read()
 
 
-def responding(body: bytes = b"done", status: int = 200, **headers: str) -> ASGIApp:
+def make_app(body: bytes = b"done", status: int = 200, **headers: str) -> ASGIApp:
     """Return an app that responds without reading the request. It lists the paths in `seen`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ def responding(body: bytes = b"done", status: int = 200, **headers: str) -> ASGI
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that responds with the body of the request."""
+    """Respond with the body of the request."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -80,7 +80,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def test_the_body_of_a_response_to_http_1_0_ends_with_the_connection() -> None:
-    got = await exchange(responding(connection="keep-alive"), b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    got = await exchange(make_app(connection="keep-alive"), b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
     head, _, body = got.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head
     assert (head.count(b"connection:"), b"connection: close" in head) == (1, True)
@@ -88,14 +88,14 @@ async def test_the_body_of_a_response_to_http_1_0_ends_with_the_connection() -> 
 
 
 async def test_an_http_1_0_client_that_asks_for_an_upgrade_is_still_one() -> None:
-    got = await exchange(responding(), b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+    got = await exchange(make_app(), b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
     assert got.endswith(b"\r\n\r\ndone")
 
 
 @pytest.mark.parametrize(("version", "continues"), [(b"1.1", True), (b"1.0", False)])
 async def test_only_http_1_1_clients_receive_100_continue(version: bytes, continues: bool) -> None:
     head = b"POST / HTTP/" + version + b"\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 4\r\n\r\n"
-    async with connection_to(echo) as (reader, writer):
+    async with connect_to_app(echo) as (reader, writer):
         writer.write(head)
         # A client that sends the body immediately does not wait for 100 Continue.
         await asyncio.sleep(0.1)
@@ -106,9 +106,9 @@ async def test_only_http_1_1_clients_receive_100_continue(version: bytes, contin
 
 
 async def test_a_request_in_place_of_a_body_that_was_not_asked_for_is_not_run() -> None:
-    app = responding(content_length="4")
+    app = make_app(content_length="4")
     head = b"POST /first HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n"
-    async with connection_to(app) as (reader, writer):
+    async with connect_to_app(app) as (reader, writer):
         writer.write(head)
         first = await reader.readuntil(b"done")
         assert b"connection: close" in first
@@ -120,7 +120,7 @@ async def test_a_request_in_place_of_a_body_that_was_not_asked_for_is_not_run() 
 async def test_a_client_that_closes_after_the_response_receives_one_to_a_body_that_is_not_read() -> None:
     size = 20_000_000
     head = b"POST / HTTP/1.1\r\n" + HOST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size
-    async with connection_to(responding(status=413)) as (reader, writer):
+    async with connect_to_app(make_app(status=413)) as (reader, writer):
         writer.write(head)
         for _ in range(size // 1_000_000):
             writer.write(b"a" * 1_000_000)
@@ -134,7 +134,7 @@ async def test_a_client_that_closes_after_the_response_receives_one_to_a_body_th
     ids=["garbage", "a broken body"],
 )
 async def test_a_rejection_comes_after_the_responses_to_earlier_requests(remainder: bytes) -> None:
-    app = responding(content_length="4")
+    app = make_app(content_length="4")
     got = await exchange(app, (b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n") * 2 + remainder)
     assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"200", b"400"]
     assert app.seen == ["/a", "/a"]  # type: ignore[attr-defined]
@@ -147,10 +147,10 @@ async def test_the_queue_of_a_connection_does_not_grow_with_each_response() -> N
         nonlocal answered
         answered += 1
         await asyncio.sleep(0.005 if answered < 100 else 10)
-        await responding(content_length="4")(scope, receive, send)
+        await make_app(content_length="4")(scope, receive, send)
 
     sent_bytes, requests = 0, (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1000 + b"\r\n\r\n") * 50
-    async with connection_to(app, receive=65536) as (_, writer):
+    async with connect_to_app(app, receive=65536) as (_, writer):
         connected = writer.get_extra_info("socket")
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
         with contextlib.suppress(TimeoutError):
@@ -166,7 +166,7 @@ async def test_the_queue_of_a_connection_does_not_grow_with_each_response() -> N
 async def test_a_response_of_another_length_than_declared_ends_the_connection(
     length: str, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = responding(body, content_length=length)
+    app = make_app(body, content_length=length)
     got = await exchange(app, (b"GET / HTTP/1.1\r\n" + HOST + b"\r\n") * 2)
     assert got.count(b"HTTP/1.1 200") == 1
     assert body not in got
@@ -176,14 +176,14 @@ async def test_a_response_of_another_length_than_declared_ends_the_connection(
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
 async def test_a_response_that_has_no_body_has_none(method: str, status: int) -> None:
     request = f"{method} / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-    got = await exchange(responding(b"body", status), request)
+    got = await exchange(make_app(b"body", status), request)
     assert got.endswith(b"\r\n\r\n")
     assert b"transfer-encoding" not in got
 
 
 @pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b", "a\nb", "a\0b"])
 async def test_a_line_break_in_a_response_header_is_an_error_of_the_server(value: str) -> None:
-    got = await exchange(responding(x_header=value), b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+    got = await exchange(make_app(x_header=value), b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
     assert got.startswith(b"HTTP/1.1 500 ")
     assert b"Set-Cookie" not in got
 
@@ -197,14 +197,14 @@ async def test_a_half_closed_connection_is_a_disconnection() -> None:
             messages.append(await receive())
         disconnected.set()
 
-    async with connection_to(app) as (_, writer):
+    async with connect_to_app(app) as (_, writer):
         writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         writer.write_eof()
         await disconnected.wait()
 
 
 async def test_connect_is_the_last_request_of_a_connection() -> None:
-    app = responding(content_length="4")
+    app = make_app(content_length="4")
     got = await exchange(app, b"CONNECT /a HTTP/1.1\r\n" + HOST + b"\r\nGET /b HTTP/1.1\r\n" + HOST + b"\r\n")
     assert got.endswith(b"done")
     assert app.seen == ["/a"]  # type: ignore[attr-defined]
@@ -212,9 +212,9 @@ async def test_connect_is_the_last_request_of_a_connection() -> None:
 
 async def test_a_head_may_not_be_longer_because_it_comes_in_two_pieces() -> None:
     first = b"GET / HTTP/1.1\r\n" + HOST + b"X-A: " + b"a" * 30_000 + b"\r\nX-B: "
-    app = responding(content_length="4")
+    app = make_app(content_length="4")
     for more_data, status in ((b"b" * 30_000, b"200"), (b"b" * 40_000, b"431")):
-        async with connection_to(app) as (reader, writer):
+        async with connect_to_app(app) as (reader, writer):
             writer.write(first)
             await writer.drain()
             # Without the pause, both pieces may arrive in one.
@@ -224,7 +224,7 @@ async def test_a_head_may_not_be_longer_because_it_comes_in_two_pieces() -> None
 
 
 async def test_a_client_that_is_still_sending_receives_the_rejection() -> None:
-    async with connection_to(responding()) as (reader, writer):
+    async with connect_to_app(make_app()) as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"X: ")
         for _ in range(100):
             writer.write(b"a" * 100_000)
@@ -240,7 +240,7 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
     async def respond_later(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/slow":
             await release.wait()
-        await responding()(scope, receive, send)
+        await make_app()(scope, receive, send)
 
     async def send_request(path: bytes, source: str = "127.0.0.1") -> Streams:
         reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
@@ -278,7 +278,7 @@ async def test_the_oldest_connection_without_a_whole_request_gives_way(
     monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
     monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 8)
-    async with connection_to(echo) as (reader, writer):
+    async with connect_to_app(echo) as (reader, writer):
         writer.write(data)
         connections = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
         assert await reader.read() == b""

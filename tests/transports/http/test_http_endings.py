@@ -17,7 +17,7 @@ from tests.kits.http.http_hosting import HTTP_WAYS, HttpWay, make_initialize, ma
 from tests.kits.http.http_process import HttpServer, run_http_server
 
 
-def clean(server: HttpServer) -> bool:
+def has_no_errors(server: HttpServer) -> bool:
     """Whether the process has logged no error."""
     return not any(word in server.stderr for word in ("Traceback", "ERROR", "Exception"))
 
@@ -49,7 +49,7 @@ async def test_calls_in_flight_are_answered_before_the_shutdown_on_all_transport
                 server.release()
             assert answers == ["released"] * len(HTTP_WAYS)
             assert await server.wait() == 0
-        assert clean(server), server.stderr
+        assert has_no_errors(server), server.stderr
 
 
 async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_open_streams_do_not_delay_the_shutdown(tmp_path: Path) -> None:
             # This is the final result, rather than an abrupt end.
             assert '"resultType":"complete"' in remaining_text
             assert await server.wait() == 0
-        assert clean(server), server.stderr
+        assert has_no_errors(server), server.stderr
 
 
 async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
@@ -75,7 +75,7 @@ async def _session(http: httpx2.AsyncClient, base: str) -> dict[str, str]:
     return {**HTTP_HEADERS, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 
-async def cut(server: HttpServer, tool: str) -> None:
+async def expect_broken_call(server: HttpServer, tool: str) -> None:
     """Call an endless tool, and raise if there is a result."""
     request = make_stateless_request("tools/call", {"name": tool, "arguments": {}})
     async with httpx2.AsyncClient(timeout=TIMEOUT) as http:
@@ -87,7 +87,7 @@ async def cut(server: HttpServer, tool: str) -> None:
 @pytest.mark.parametrize(("number", "tool"), [(signal.SIGTERM, "wait"), (signal.SIGINT, "block")])
 async def test_a_second_signal_ends_at_once(number: int, tool: str, tmp_path: Path) -> None:
     async with run_http_server(tmp_path) as server, anyio.create_task_group() as tasks:
-        tasks.start_soon(cut, server, tool)
+        tasks.start_soon(expect_broken_call, server, tool)
         await server.wait_for_stderr("begun")
         server.signal(number)
         await server.wait_until_draining()
@@ -99,7 +99,7 @@ async def test_an_idle_server_ends_at_the_first_signal(tmp_path: Path) -> None:
     async with run_http_server(tmp_path) as server:
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
-        assert clean(server), server.stderr
+        assert has_no_errors(server), server.stderr
 
 
 async def test_during_the_shutdown_delay_requests_are_served_until_a_second_signal(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_during_the_shutdown_delay_requests_are_served_until_a_second_sign
         assert during.headers["connection"] == "close"
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
-        assert clean(server), server.stderr
+        assert has_no_errors(server), server.stderr
 
 
 async def test_after_the_shutdown_delay_a_server_ends(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_an_endless_call_is_cancelled_after_the_drain(tmp_path: Path) -> N
         run_http_server(tmp_path, [sys.executable, "-c", IMPATIENT]) as server,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(cut, server, "wait")
+        tasks.start_soon(expect_broken_call, server, "wait")
         await server.wait_for_stderr("begun")
         server.signal(signal.SIGTERM)
         assert await server.wait() == 0
@@ -206,5 +206,5 @@ async def test_a_process_that_serves_by_the_library_shuts_down_too(tmp_path: Pat
             assert response.json()["result"]["tools"] == []
         server.signal(signal.SIGINT)
         assert await server.wait() == 0
-        assert clean(server), server.stderr
+        assert has_no_errors(server), server.stderr
         assert "abc" not in server.stderr

@@ -30,17 +30,17 @@ from tests.kits.http.http_hosting import (
 )
 
 
-def in_starlette(app: Any) -> Any:
+def mount_in_starlette(app: Any) -> Any:
     return Starlette(routes=[Mount("/tools", app=app)], lifespan=app.lifespan)
 
 
-def in_fastapi(app: Any) -> Any:
+def mount_in_fastapi(app: Any) -> Any:
     outer = FastAPI(lifespan=app.lifespan)
     outer.mount("/tools", app)
     return outer
 
 
-def in_a_lifespan_of_its_own(app: Any) -> Any:
+def mount_with_own_lifespan(app: Any) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         async with app.lifespan():
@@ -52,10 +52,10 @@ def in_a_lifespan_of_its_own(app: Any) -> Any:
 @pytest.mark.parametrize(
     ("mount", "prefix", "way"),
     [
-        (in_starlette, "/tools", HTTP_WAYS[0]),
-        (in_starlette, "/tools", HTTP_WAYS[2]),
-        (in_fastapi, "/tools", HTTP_WAYS[1]),
-        (in_a_lifespan_of_its_own, "/deep/tools", HTTP_WAYS[3]),
+        (mount_in_starlette, "/tools", HTTP_WAYS[0]),
+        (mount_in_starlette, "/tools", HTTP_WAYS[2]),
+        (mount_in_fastapi, "/tools", HTTP_WAYS[1]),
+        (mount_with_own_lifespan, "/deep/tools", HTTP_WAYS[3]),
     ],
 )
 async def test_a_mounted_bridge_lists_and_calls_under_its_prefix(mount: Any, prefix: str, way: HttpWay) -> None:
@@ -78,7 +78,10 @@ async def test_a_mounted_bridge_without_its_lifespan_responds_503_with_advice() 
 
 async def test_a_mounted_bridge_keeps_its_guard() -> None:
     app = asgi_app(build_registry(make_entry("there")), token="abc", host="Tools.example")
-    async with serve_with_uvicorn(in_fastapi(app)) as base, httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http:
+    async with (
+        serve_with_uvicorn(mount_in_fastapi(app)) as base,
+        httpx2.AsyncClient(base_url=base, timeout=TIMEOUT) as http,
+    ):
         assert (await http.get("/tools/sse")).status_code == 401
         assert (await http.get("/tools/health")).status_code == 200
         request = make_stateless_request("tools/list", Authorization="Bearer abc", Host="tools.example")

@@ -26,28 +26,28 @@ LIMIT = 2000
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    """A bridge with a low limit for requests."""
+    """Serve a bridge with a low limit for requests."""
     with serve_http_in_thread(build_registry(make_entry("there")), body=LIMIT) as url:
         yield url
 
 
 @pytest.fixture
 def http(base: str) -> Iterator[httpx2.Client]:
-    """A plain client of it."""
+    """Yield a plain HTTP client of the bridge."""
     with httpx2.Client(base_url=base, timeout=TIMEOUT) as client:
         yield client
 
 
-def pieces(size: int) -> Iterator[bytes]:
-    """A body without a Content-Length."""
+def stream_body(size: int) -> Iterator[bytes]:
+    """Yield a body in parts, which is sent without a Content-Length."""
     for _ in range(size // 100):
         yield b" " * 100
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=0"])
-@pytest.mark.parametrize("body", [b" " * (LIMIT + 1), pieces(LIMIT + 100)], ids=["declared", "streamed"])
+@pytest.mark.parametrize("body", [b" " * (LIMIT + 1), stream_body(LIMIT + 100)], ids=["declared", "streamed"])
 def test_a_body_over_the_limit_is_rejected_with_413(http: httpx2.Client, path: str, body: Any) -> None:
-    body = pieces(LIMIT + 100) if not isinstance(body, bytes) else body
+    body = stream_body(LIMIT + 100) if not isinstance(body, bytes) else body
     assert http.post(path, content=body, headers=HTTP_HEADERS).status_code == 413
 
 

@@ -50,8 +50,8 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[Scene]:
-    """A bridge with resumption of streams."""
+async def serve_resumable(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[Scene]:
+    """Serve a bridge with resumable streams."""
     work = work or StepTool()
     tools = build_registry(make_entry("work", work), make_entry("there"))
     sessions = SessionOptions(resuming=ResumeOptions(**resuming))
@@ -59,27 +59,27 @@ async def scene(work: StepTool | None = None, **resuming: Any) -> AsyncIterator[
         yield Scene(base, app, http, tools, work)
 
 
-async def messages(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+async def select_messages(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
     """Yield the events with a message."""
     async for event in events:
         if event.data:
             yield event
 
 
-async def cut_after_one_step(talk: HttpSession, work: StepTool) -> Event:
+async def disconnect_after_one_step(talk: HttpSession, work: StepTool) -> Event:
     """Call the tool, disconnect after its first message, and return the message."""
     async with talk.stream_call(1) as stream:
         work.report(1)
-        return await anext(messages(read_events(stream)))
+        return await anext(select_messages(read_events(stream)))
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered meanwhile", "answered later"])
 @pytest.mark.parametrize("version", [HANDSHAKE, UNPRIMED])
 async def test_a_broken_stream_is_resumed_with_each_further_message_once(version: str, answered: bool) -> None:
     store = ObservedStore()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http, version)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         assert summarize(first) == 1
         running_scene.work.report(2)
         if answered:
@@ -97,7 +97,7 @@ async def test_a_broken_stream_is_resumed_with_each_further_message_once(version
 
 
 async def test_a_stream_can_be_resumed_after_each_event() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         running_scene.work.report(1, 2)
         running_scene.work.finish()
@@ -110,7 +110,7 @@ async def test_a_stream_can_be_resumed_after_each_event() -> None:
 
 
 async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
-    async with scene(retry=2.5) as running_scene:
+    async with serve_resumable(retry=2.5) as running_scene:
         for version, first_event in ((HANDSHAKE, True), (UNPRIMED, False)):
             talk = await open_session(running_scene.http, version)
             async with talk.stream_call(1, "there") as stream:
@@ -120,7 +120,7 @@ async def test_a_stream_begins_with_an_event_with_the_retry_delay() -> None:
 
 
 async def test_the_old_connection_ends_when_its_stream_is_resumed() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1) as old:
             stream_events = read_events(old)
@@ -134,9 +134,9 @@ async def test_the_old_connection_ends_when_its_stream_is_resumed() -> None:
 
 
 async def test_the_last_connection_that_resumes_has_the_stream() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.report(2)
         async with talk.open_stream(first.id) as earlier:
             stream_events = read_events(earlier)
@@ -149,9 +149,9 @@ async def test_the_last_connection_that_resumes_has_the_stream() -> None:
 
 
 async def test_an_event_of_another_session_with_the_same_request_ids_resumes_nothing() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         mine, theirs = await open_session(running_scene.http), await open_session(running_scene.http)
-        first = await cut_after_one_step(mine, running_scene.work)
+        first = await disconnect_after_one_step(mine, running_scene.work)
         running_scene.work.finish()
         async with theirs.stream_call(1, "there") as stream:
             (answer,) = [event async for event in read_events(stream) if event.data]
@@ -167,7 +167,7 @@ MADE_UP = [
 
 
 async def test_an_unknown_event_resumes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1, "there") as stream:
             first_event = await anext(read_events(stream))
@@ -198,11 +198,11 @@ async def test_streams_of_one_session_do_not_mix() -> None:
 
 
 async def test_a_reused_request_id_begins_a_new_stream() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1, "there") as stream:
             earlier, _ = [event async for event in read_events(stream)]
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.finish()
         assert await resume(talk, first.id) == ["done"]
         assert await resume(talk, earlier.id) == ["there"]
@@ -210,7 +210,7 @@ async def test_a_reused_request_id_begins_a_new_stream() -> None:
 
 async def test_a_session_stores_a_limited_number_of_messages() -> None:
     store = ObservedStore()
-    async with scene(events=4, store=store) as running_scene:
+    async with serve_resumable(events=4, store=store) as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1) as stream:
             first_event = await anext(read_events(stream))
@@ -222,7 +222,7 @@ async def test_a_session_stores_a_limited_number_of_messages() -> None:
 
 
 async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
-    async with scene(events=4) as running_scene:
+    async with serve_resumable(events=4) as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1) as stream:
             first_event = await anext(read_events(stream))
@@ -239,9 +239,9 @@ async def test_a_long_call_can_be_resumed_in_a_busy_session() -> None:
 async def test_messages_expire_with_the_idle_timeout_of_sessions(passed: float, texts: list[str]) -> None:
     clock = ManualClock()
     store = ObservedStore(clock=clock)
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.finish()
         await store.wait_for_writes(INITIALIZE + 2)
         clock.now += passed
@@ -265,9 +265,9 @@ class Broken:
 
 
 async def test_a_failing_store_only_prevents_resumption() -> None:
-    async with scene(store=Broken()) as running_scene:
+    async with serve_resumable(store=Broken()) as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.finish()
         assert await resume(talk, first.id) == []
         async with talk.stream_call(2, "there") as stream:
@@ -276,13 +276,13 @@ async def test_a_failing_store_only_prevents_resumption() -> None:
 
 
 async def test_the_server_closes_a_stream_several_times() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         stream = talk.stream_call(1)
         for number in (1, 2, 3):
             running_scene.work.report(number)
             async with stream as answer:
-                stream_events = messages(read_events(answer))
+                stream_events = select_messages(read_events(answer))
                 last = await anext(stream_events)
                 assert summarize(last) == number
                 running_scene.work.close_stream()
@@ -321,7 +321,7 @@ async def test_the_official_client_reconnects_when_the_server_closes_its_stream(
 
 
 async def test_the_shutdown_waits_for_a_client_that_was_asked_to_reconnect() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1) as stream:
             running_scene.work.close_stream()
@@ -340,9 +340,9 @@ async def test_the_shutdown_waits_for_a_client_that_was_asked_to_reconnect() -> 
 
 
 async def test_the_shutdown_does_not_wait_for_a_client_that_resumed_and_disconnected() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.report(2)
         async with talk.open_stream(first.id) as stream:
             await anext(read_events(stream))
@@ -353,9 +353,9 @@ async def test_the_shutdown_does_not_wait_for_a_client_that_resumed_and_disconne
 
 async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_messages() -> None:
     store = ObservedStore()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.report(2)
         async with talk.open_stream(first.id) as stream:
             stream_events = read_events(stream)
@@ -372,18 +372,18 @@ async def test_the_end_of_a_session_ends_its_resumed_streams_and_deletes_its_mes
 
 async def test_the_standalone_stream_is_resumed_with_missed_messages() -> None:
     store = ObservedStore()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.open_stream() as stream:
             running_scene.tools.register(make_entry("second"))
             with anyio.fail_after(TIMEOUT):
-                first = await anext(messages(read_events(stream)))
+                first = await anext(select_messages(read_events(stream)))
         assert summarize(first) == "notifications/tools/list_changed"
         running_scene.tools.register(make_entry("third"))
         await store.wait_for_writes(INITIALIZE + 2)
         async with talk.open_stream(first.id) as stream:
             with anyio.fail_after(TIMEOUT):
-                second = await anext(messages(read_events(stream)))
+                second = await anext(select_messages(read_events(stream)))
         assert summarize(second) == summarize(first)
         assert second.id != first.id
 
@@ -420,9 +420,9 @@ class Slow(ObservedStore):
 
 async def test_new_messages_follow_the_replayed_ones() -> None:
     store = Slow()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.report(2)
         await store.wait_for_writes(INITIALIZE + 2)
         async with talk.open_stream(first.id) as stream:
@@ -436,9 +436,9 @@ async def test_new_messages_follow_the_replayed_ones() -> None:
 
 async def test_a_second_resumption_during_the_replay_takes_the_stream_over() -> None:
     store = Slow()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
-        first = await cut_after_one_step(talk, running_scene.work)
+        first = await disconnect_after_one_step(talk, running_scene.work)
         running_scene.work.report(2)
         running_scene.work.finish()
         await store.wait_for_writes(INITIALIZE + 3)
@@ -480,7 +480,7 @@ class Left:
 
 
 async def test_the_end_of_a_session_ends_the_wait_for_its_reconnection() -> None:
-    async with scene() as running_scene:
+    async with serve_resumable() as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.stream_call(1) as stream:
             running_scene.work.close_stream()
@@ -499,7 +499,7 @@ def count_streams() -> int:
 
 async def test_a_session_of_many_calls_does_not_grow() -> None:
     before = count_streams()
-    async with scene(events=4) as running_scene:
+    async with serve_resumable(events=4) as running_scene:
         talk = await open_session(running_scene.http)
         for number in range(100):
             async with talk.stream_call(number, "there") as stream:
@@ -510,7 +510,7 @@ async def test_a_session_of_many_calls_does_not_grow() -> None:
 
 async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsolicited_responses() -> None:
     store = ObservedStore()
-    async with scene(store=store) as running_scene:
+    async with serve_resumable(store=store) as running_scene:
         talk = await open_session(running_scene.http)
         async with talk.open_stream() as stream:
             first_event = await anext(read_events(stream))
@@ -520,7 +520,7 @@ async def test_the_standalone_stream_is_resumed_although_the_client_sends_unsoli
         running_scene.tools.register(make_entry("second"))
         await store.wait_for_writes(INITIALIZE + 1)
         async with talk.open_stream(first_event.id) as stream:
-            stream_events = messages(read_events(stream))
+            stream_events = select_messages(read_events(stream))
             with anyio.fail_after(TIMEOUT):
                 assert summarize(await anext(stream_events)) == "notifications/tools/list_changed"
                 running_scene.tools.register(make_entry("third"))

@@ -40,65 +40,67 @@ class Told(MemoryStore):
 
 
 @asynccontextmanager
-async def limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
-    """A plain client of a bridge with few sessions."""
+async def serve_limited(**options: float) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a plain HTTP client of a bridge with few sessions."""
     sessions = SessionOptions(**options)  # type: ignore[arg-type]
     async with serve_http(build_registry(make_entry("there")), sessions=sessions) as (base, _), open_http(base) as http:
         yield http
 
 
-async def shake(http: httpx2.AsyncClient) -> httpx2.Response:
-    """Ask for a session."""
+async def send_initialize(http: httpx2.AsyncClient) -> httpx2.Response:
+    """Request a session."""
     return await http.post("/mcp", json=make_initialize(), headers=HTTP_HEADERS)
 
 
-async def until_there_is_room(http: httpx2.AsyncClient) -> None:
+async def wait_for_room(http: httpx2.AsyncClient) -> None:
     """Try to open a session until the end of another one makes room."""
     with anyio.fail_after(TIMEOUT):
-        while (await shake(http)).status_code != 200:
+        while (await send_initialize(http)).status_code != 200:
             await anyio.lowlevel.checkpoint()
 
 
 async def test_a_session_beyond_the_limit_ends_the_one_with_the_longest_idle_time() -> None:
-    async with limited(sessions=2) as http:
+    async with serve_limited(sessions=2) as http:
         first, second = await open_session(http), await open_session(http)
         assert [await second.ping(), await first.ping()] == [200, 200]
-        await until_there_is_room(http)
+        await wait_for_room(http)
         assert [await second.ping(), await first.ping()] == [404, 200]
         assert await first.delete() == 200
         assert await first.ping() == 404
 
 
 async def test_a_session_beyond_the_limit_is_rejected_while_all_others_have_streams() -> None:
-    async with limited(sessions=1) as http:
+    async with serve_limited(sessions=1) as http:
         talk = await open_session(http)
         async with http.stream("GET", "/mcp", headers=talk.headers) as stream:
             assert stream.status_code == 200
-            answer = await shake(http)
+            answer = await send_initialize(http)
             assert answer.status_code == 503
             assert answer.json()["error"]["message"] == "Too many open sessions"
-        await until_there_is_room(http)
+        await wait_for_room(http)
         assert await talk.ping() == 404
 
 
 async def test_stateless_requests_are_served_at_the_limit_of_sessions() -> None:
-    async with limited(sessions=1) as http:
+    async with serve_limited(sessions=1) as http:
         await open_session(http)
         for _ in range(3):
             assert (await http.post("/mcp", **make_stateless_request("tools/list"))).status_code == 200
 
 
 async def test_rejected_requests_open_no_session() -> None:
-    async with limited(sessions=1) as http:
+    async with serve_limited(sessions=1) as http:
         for _ in range(3):
             listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert (await http.post("/mcp", json=listing, headers=HTTP_HEADERS)).status_code == 400
-        assert (await shake(http)).status_code == 200
+        assert (await send_initialize(http)).status_code == 200
 
 
 async def test_an_idle_session_ends_and_its_id_is_unknown() -> None:
-    async with limited(sessions=1, idle=0.05) as http:
-        idle = HttpSession(http, {**HTTP_HEADERS, "Mcp-Session-Id": (await shake(http)).headers["mcp-session-id"]})
+    async with serve_limited(sessions=1, idle=0.05) as http:
+        idle = HttpSession(
+            http, {**HTTP_HEADERS, "Mcp-Session-Id": (await send_initialize(http)).headers["mcp-session-id"]}
+        )
         # Each request restarts the idle timeout.
         for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4):
             await anyio.sleep(pause)
@@ -108,7 +110,7 @@ async def test_an_idle_session_ends_and_its_id_is_unknown() -> None:
 
 
 async def test_an_sse_stream_beyond_the_limit_is_rejected_until_another_closes() -> None:
-    async with limited(sessions=2) as http, http.stream("GET", "/sse") as first:
+    async with serve_limited(sessions=2) as http, http.stream("GET", "/sse") as first:
         assert first.status_code == 200
         async with http.stream("GET", "/sse") as second:
             assert second.status_code == 200
@@ -137,7 +139,7 @@ async def test_sessions_follow_the_settings(tmp_path: Path) -> None:
         await server.wait_for_stderr("kept for 3600 seconds")
         async with http.stream("GET", "/mcp", headers=talk.headers) as listening:
             assert listening.status_code == 200
-            assert (await shake(http)).status_code == 503
+            assert (await send_initialize(http)).status_code == 503
         async with talk.stream_call(1, "there") as stream:
             first_event, answer = [event async for event in read_events(stream)]
         assert (first_event.retry, summarize(answer)) == ("1000", "there")

@@ -30,7 +30,7 @@ from tests.kits.http.http_process import fail_to_start, get_command, run_http_se
 
 @pytest.fixture
 def used_port() -> Iterator[int]:
-    """A port in use."""
+    """Yield a port in use."""
     with socket.create_server(("127.0.0.1", 0)) as bound_socket:
         yield bound_socket.getsockname()[1]
 

@@ -31,8 +31,8 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def one_place(work: StepTool, sessions: SessionOptions) -> AsyncIterator[httpx2.AsyncClient]:
-    """A bridge with one concurrent call."""
+async def serve_one_slot(work: StepTool, sessions: SessionOptions) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serve a bridge with one concurrent call."""
     tools = ToolRegistry(pipeline=Pipeline(concurrency=1, timeout=TIMEOUT, tools=SOON))
     tools.publish("test", [make_entry("work", work), make_entry("there"), make_entry("brief")])
     async with serve_http(tools, sessions=sessions) as (base, _), open_http(base) as http:
@@ -40,7 +40,7 @@ async def one_place(work: StepTool, sessions: SessionOptions) -> AsyncIterator[h
 
 
 async def call(http: httpx2.AsyncClient, name: str) -> Any:
-    """The result of a call by another client."""
+    """Call a tool as another client, and return the result."""
     talk = await open_session(http)
     async with talk.stream_call(1, name) as stream:
         stream_events = [event async for event in read_events(stream)]
@@ -59,7 +59,7 @@ async def leave_after_one_step(talk: HttpSession, work: StepTool) -> Event:
 @pytest.mark.parametrize("sessions", [RESUMABLE, SessionOptions(resuming=None)], ids=["resumable", "not resumable"])
 async def test_a_call_whose_client_has_left_lends_its_slot_to_another(sessions: SessionOptions) -> None:
     work = StepTool()
-    async with one_place(work, sessions) as http:
+    async with serve_one_slot(work, sessions) as http:
         await leave_after_one_step(await open_session(http), work)
         with anyio.fail_after(TIMEOUT / 2):
             assert not (await call(http, "there")).get("isError")
@@ -68,7 +68,7 @@ async def test_a_call_whose_client_has_left_lends_its_slot_to_another(sessions: 
 
 async def test_a_call_whose_client_comes_back_reclaims_its_slot() -> None:
     work = StepTool()
-    async with one_place(work, RESUMABLE) as http:
+    async with serve_one_slot(work, RESUMABLE) as http:
         talk = await open_session(http)
         first = await leave_after_one_step(talk, work)
         assert not (await call(http, "there")).get("isError")
@@ -85,7 +85,7 @@ async def test_a_call_whose_client_comes_back_reclaims_its_slot() -> None:
 
 async def test_a_call_that_closes_its_own_stream_lends_its_slot_too() -> None:
     work = StepTool()
-    async with one_place(work, RESUMABLE) as http:
+    async with serve_one_slot(work, RESUMABLE) as http:
         talk = await open_session(http)
         async with talk.stream_call(1) as stream:
             work.close_stream()
@@ -97,7 +97,7 @@ async def test_a_call_that_closes_its_own_stream_lends_its_slot_too() -> None:
 
 async def test_a_call_whose_client_reads_keeps_its_slot() -> None:
     work = StepTool()
-    async with one_place(work, RESUMABLE) as http:
+    async with serve_one_slot(work, RESUMABLE) as http:
         talk = await open_session(http)
         async with talk.stream_call(1) as stream:
             await wait_for_event(work.begun)

@@ -64,7 +64,7 @@ def to_jwk(kid: str | None, key: Any, **more: Any) -> dict[str, Any]:
     return {**algorithm.to_jwk(key.public_key(), as_dict=True), **({"kid": kid} if kid else {}), **more}
 
 
-def claims(**more: Any) -> dict[str, Any]:
+def make_claims(**more: Any) -> dict[str, Any]:
     time_now = int(time.time())
     usual = {
         "iss": ISSUER,
@@ -79,12 +79,12 @@ def claims(**more: Any) -> dict[str, Any]:
 
 def sign(kid: str | None = "one", key: Any = None, algorithm: str = "RS256", headers: Any = None, **more: Any) -> str:
     headers = {**({"kid": kid} if kid else {}), **(headers or {})}
-    return jwt.encode(claims(**more), key or make_key(), algorithm=algorithm, headers=headers)
+    return jwt.encode(make_claims(**more), key or make_key(), algorithm=algorithm, headers=headers)
 
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """A file with one key of each type."""
+    """Write a file with one key of each type."""
     return write_keys(tmp_path / "jwks.json", to_jwk("one", make_key()), to_jwk("two", make_key("ec")))
 
 
@@ -93,7 +93,7 @@ def write_keys(path: Path, *found: dict[str, Any]) -> Path:
     return path
 
 
-def verifier_of(location: str | Path, *scopes: str, clock: Callable[[], float] = time.monotonic) -> JwtVerifier:
+def build_verifier(location: str | Path, *scopes: str, clock: Callable[[], float] = time.monotonic) -> JwtVerifier:
     options = JwtOptions(issuer=ISSUER, audience=AUDIENCE, scopes=scopes)
     return JwtVerifier(options, KeySet(location, clock=clock))
 
@@ -107,32 +107,32 @@ async def test_a_valid_token_names_its_client_its_issuer_and_its_subject(
     keys: Path, kid: str, key_type: str, algorithm: str
 ) -> None:
     token = sign(kid, make_key(key_type), algorithm)
-    assert await verify(verifier_of(keys), token) == '["editor","https://login.example","ann"]'
+    assert await verify(build_verifier(keys), token) == '["editor","https://login.example","ann"]'
     token = sign(kid, make_key(key_type), algorithm, client_id=None, azp="viewer")
-    assert await verify(verifier_of(keys), token) == '["viewer","https://login.example","ann"]'
-    assert await verify(verifier_of(keys), sign(client_id=None)) == '[null,"https://login.example","ann"]'
+    assert await verify(build_verifier(keys), token) == '["viewer","https://login.example","ann"]'
+    assert await verify(build_verifier(keys), sign(client_id=None)) == '[null,"https://login.example","ann"]'
 
 
 def encode(segment: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(segment).encode()).rstrip(b"=").decode()
 
 
-def unsigned(algorithm: str) -> str:
-    return f"{encode({'alg': algorithm, 'kid': 'one'})}.{encode(claims())}."
+def make_unsigned_token(algorithm: str) -> str:
+    return f"{encode({'alg': algorithm, 'kid': 'one'})}.{encode(make_claims())}."
 
 
 def swap_payload(token: str, **more: Any) -> str:
     header, _, signature = token.split(".")
-    return f"{header}.{encode(claims(**more))}.{signature}"
+    return f"{header}.{encode(make_claims(**more))}.{signature}"
 
 
 def sign_with_public_key() -> str:
-    """A token with the issuer's public key as its HMAC key, as in the classic confusion of algorithms."""
+    """Return a token signed by HMAC with the issuer's public key as the key, a known confusion of algorithms."""
     import hashlib
     import hmac
 
     pem = make_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    text = f"{encode({'alg': 'HS256', 'kid': 'one'})}.{encode(claims())}"
+    text = f"{encode({'alg': 'HS256', 'kid': 'one'})}.{encode(make_claims())}"
     signature = hmac.new(pem, text.encode(), hashlib.sha256).digest()
     return f"{text}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
 
@@ -156,8 +156,8 @@ INVALID: dict[str, Callable[[], str]] = {
     "another key": lambda: sign(key=make_key("rsa", 1)),
     "the key of another type": lambda: sign("two"),
     "no key id and two keys of a type": lambda: sign(None, make_key("rsa", 1)),
-    "without signature": lambda: unsigned("none"),
-    "empty signature": lambda: unsigned("RS256"),
+    "without signature": lambda: make_unsigned_token("none"),
+    "empty signature": lambda: make_unsigned_token("RS256"),
     "changed": lambda: swap_payload(sign(), sub="eve"),
     "public key as a shared secret": sign_with_public_key,
     "ID token": lambda: sign(headers={"typ": "id+jwt"}),
@@ -178,7 +178,7 @@ INVALID: dict[str, Callable[[], str]] = {
 async def test_an_invalid_token_is_rejected_and_nothing_of_it_is_repeated(keys: Path, make: Callable[[], str]) -> None:
     token = make()
     with pytest.raises(InvalidToken) as response:
-        await verify(verifier_of(keys), token)
+        await verify(build_verifier(keys), token)
     assert token not in str(response.value)
     assert "\n" not in str(response.value)
     assert '"' not in str(response.value)
@@ -186,15 +186,15 @@ async def test_an_invalid_token_is_rejected_and_nothing_of_it_is_repeated(keys: 
 
 @pytest.mark.parametrize("key_type", ["JWT", "at+jwt", "application/AT+JWT"])
 async def test_a_token_that_is_declared_as_an_access_token_or_a_jwt_is_accepted(keys: Path, key_type: str) -> None:
-    assert await verify(verifier_of(keys), sign(headers={"typ": key_type}))
+    assert await verify(build_verifier(keys), sign(headers={"typ": key_type}))
 
 
 async def test_a_token_for_several_audiences_is_accepted(keys: Path) -> None:
-    assert await verify(verifier_of(keys), sign(aud=["https://other.example", AUDIENCE]))
+    assert await verify(build_verifier(keys), sign(aud=["https://other.example", AUDIENCE]))
 
 
 async def test_a_verified_token_is_rejected_once_it_has_expired(keys: Path) -> None:
-    verifier, exp = verifier_of(keys), int(time.time() - LEEWAY) + 2
+    verifier, exp = build_verifier(keys), int(time.time() - LEEWAY) + 2
     token = sign(exp=exp)
     await verify(verifier, token)
     while time.time() <= exp + LEEWAY:  # noqa: ASYNC110 - the library has a clock of its own
@@ -205,7 +205,7 @@ async def test_a_verified_token_is_rejected_once_it_has_expired(keys: Path) -> N
 
 async def test_keys_in_a_changed_file_replace_the_earlier_ones(keys: Path) -> None:
     clock = ManualClock()
-    verifier, token = verifier_of(keys, clock=clock), sign()
+    verifier, token = build_verifier(keys, clock=clock), sign()
     assert await verify(verifier, token)
     write_keys(keys, to_jwk("three", make_key("rsa", 1)))
     clock.now += 10
@@ -253,7 +253,7 @@ def issuer() -> Iterator[KeyServer]:
 
 async def test_keys_from_a_url_are_fetched_once_and_again_when_they_are_old(issuer: KeyServer) -> None:
     clock = ManualClock()
-    verifier = verifier_of(issuer.url, clock=clock)
+    verifier = build_verifier(issuer.url, clock=clock)
     assert issuer.count == 0
     for subject in ("ann", "eve", "bob"):
         await verify(verifier, sign(sub=subject))
@@ -265,7 +265,7 @@ async def test_keys_from_a_url_are_fetched_once_and_again_when_they_are_old(issu
 
 async def test_unknown_keys_make_the_server_fetch_at_most_once_in_30_seconds(issuer: KeyServer) -> None:
     clock = ManualClock()
-    verifier = verifier_of(issuer.url, clock=clock)
+    verifier = build_verifier(issuer.url, clock=clock)
     await verify(verifier, sign())
     clock.now += 31
     for number in range(20):
@@ -298,7 +298,7 @@ async def test_known_keys_stay_in_use_if_the_issuer_fails_and_without_keys_no_to
     issuer: KeyServer, status: int, headers: dict[str, str], body: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, clock = issuer.body, ManualClock()
-    verifier = verifier_of(issuer.url, clock=clock)
+    verifier = build_verifier(issuer.url, clock=clock)
     issuer.status, issuer.headers, issuer.body = status, headers, issuer.body if body is None else body
     for _ in range(3):
         with pytest.raises(KeysUnavailable):
@@ -321,11 +321,11 @@ async def show(data: Any, ctx: CallContext) -> str:
 
 
 @contextlib.asynccontextmanager
-async def protected(
+async def serve_protected(
     location: str | Path, *scopes: str, url: str | None = AUDIENCE, token: str | None = None
 ) -> AsyncIterator[tuple[str, httpx2.AsyncClient]]:
     resource = ProtectedResource(issuer=ISSUER, scopes=scopes, url=url)
-    authenticator = Authenticator(StaticTokens(token), verifier_of(location, *scopes), resource)
+    authenticator = Authenticator(StaticTokens(token), build_verifier(location, *scopes), resource)
     access = Access.for_host("127.0.0.1", hosts=["tools.example"], authenticator=authenticator)
     async with (
         serve_http(build_registry(make_entry("show", show)), access=access) as (base, _),
@@ -341,7 +341,7 @@ async def call(http: httpx2.AsyncClient, token: str | None) -> httpx2.Response:
 
 @pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
 async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, way: HttpWay) -> None:
-    async with protected(keys, token="static") as (base, _):
+    async with serve_protected(keys, token="static") as (base, _):
         for token, principal in ((sign(), '["editor","https://login.example","ann"]'), ("static", "None")):
             async with way.connect(base, token=token) as client:
                 content: Any = (await client.call_tool("show", {})).content[0]
@@ -349,7 +349,7 @@ async def test_clients_are_accepted_with_a_jwt_or_a_static_token(keys: Path, way
 
 
 async def test_a_session_belongs_to_the_principal_of_a_jwt_and_not_to_the_token(keys: Path) -> None:
-    async with protected(keys) as (_, http):
+    async with serve_protected(keys) as (_, http):
         http.headers["Authorization"] = f"Bearer {sign()}"
         session = await open_session(http)
         for token, status in ((sign(iat=1), 200), (sign(sub="eve"), 404), (sign(client_id="other"), 404)):
@@ -358,7 +358,7 @@ async def test_a_session_belongs_to_the_principal_of_a_jwt_and_not_to_the_token(
 
 
 async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys: Path) -> None:
-    async with protected(keys, "tools:read", "tools:call") as (_, http):
+    async with serve_protected(keys, "tools:read", "tools:call") as (_, http):
         challenge = (await call(http, None)).headers["www-authenticate"]
         assert challenge == f'Bearer realm="mcp-bridge", resource_metadata="{METADATA}", scope="tools:read tools:call"'
         for path in ("", "/mcp", "/sse", "/deep/mcp"):
@@ -378,7 +378,7 @@ async def test_a_client_without_a_token_receives_the_address_of_the_issuer(keys:
 
 
 async def test_an_audience_that_is_no_url_makes_the_address_of_the_request_the_resource(keys: Path) -> None:
-    async with protected(keys, url=None) as (_, http):
+    async with serve_protected(keys, url=None) as (_, http):
         for host, resource in (
             ("tools.example:8443", "tools.example:8443"),
             ("[::1]:1", "[::1]:1"),
@@ -392,7 +392,7 @@ async def test_an_audience_that_is_no_url_makes_the_address_of_the_request_the_r
 
 
 async def test_the_response_to_a_rejected_token_has_the_reason(keys: Path) -> None:
-    async with protected(keys) as (_, http):
+    async with serve_protected(keys) as (_, http):
         response = await call(http, sign(exp=NOW - 100))
         assert response.status_code == 401
         assert (
@@ -414,7 +414,7 @@ async def test_the_response_to_a_rejected_token_has_the_reason(keys: Path) -> No
     ],
 )
 async def test_a_token_needs_every_scope(keys: Path, granted: dict[str, Any], status: int) -> None:
-    async with protected(keys, "tools:read", "tools:call") as (_, http):
+    async with serve_protected(keys, "tools:read", "tools:call") as (_, http):
         response = await call(http, sign(**granted))
         assert response.status_code == status
         if status == 403:
@@ -425,7 +425,7 @@ async def test_a_token_needs_every_scope(keys: Path, granted: dict[str, Any], st
 
 
 async def test_while_the_keys_are_unavailable_clients_are_asked_to_retry(tmp_path: Path) -> None:
-    async with protected(tmp_path / "missing", token="static") as (_, http):
+    async with serve_protected(tmp_path / "missing", token="static") as (_, http):
         response = await call(http, sign())
         assert (response.status_code, response.headers["retry-after"]) == (503, "5")
         assert (await call(http, "static")).status_code == 200
@@ -433,7 +433,7 @@ async def test_while_the_keys_are_unavailable_clients_are_asked_to_retry(tmp_pat
 
 
 async def test_the_official_client_finds_the_issuer(keys: Path) -> None:
-    async with protected(keys, "use") as (_, http):
+    async with serve_protected(keys, "use") as (_, http):
         challenge = await call(http, None)
         assert extract_resource_metadata_from_www_auth(challenge) == METADATA
         assert extract_scope_from_www_auth(challenge) == "use"

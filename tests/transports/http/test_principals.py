@@ -48,28 +48,32 @@ async def ask(data: Any, ctx: CallContext) -> str:
     return str((await ctx.ask("Who?", NAME)).data)
 
 
-def access_for(tokens: StaticTokens) -> Access:
+def make_access(tokens: StaticTokens) -> Access:
     return Access.for_host("127.0.0.1", authenticator=Authenticator(tokens))
 
 
-def signed(name: str, base: str) -> httpx2.AsyncClient:
+def connect_as(name: str, base: str) -> httpx2.AsyncClient:
     headers = {"Authorization": f"Bearer {TOKENS[name]}"}
     return httpx2.AsyncClient(base_url=base, timeout=TIMEOUT, headers=headers)
 
 
 @contextlib.asynccontextmanager
-async def two_at(
+async def connect_two(
     registry: ToolRegistry, tokens: StaticTokens | None = None
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
-    """Two principals at a server on a socket."""
-    access = access_for(tokens or StaticTokens(named=TOKENS))
-    async with serve_http(registry, access=access) as (base, _), signed("ann", base) as ann, signed("eve", base) as eve:
+    """Yield HTTP clients of two principals at a server on a socket."""
+    access = make_access(tokens or StaticTokens(named=TOKENS))
+    async with (
+        serve_http(registry, access=access) as (base, _),
+        connect_as("ann", base) as ann,
+        connect_as("eve", base) as eve,
+    ):
         yield ann, eve
 
 
 @pytest.fixture
 async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
-    """Two principals at one server."""
+    """Yield HTTP clients of two principals at one server."""
     registry = build_registry(
         make_entry("describe", describe),
         make_entry("ask", ask),
@@ -78,7 +82,7 @@ async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClien
     )
     app = BridgeApp(
         (bridge := Bridge(registry, identity=Identity(result=1000))).endpoint,
-        HttpOptions(access=access_for(StaticTokens(named=TOKENS))),
+        HttpOptions(access=make_access(StaticTokens(named=TOKENS))),
         around=bridge.run_sources,
     )
     transport = httpx2.ASGITransport(app)
@@ -95,7 +99,7 @@ async def clients() -> AsyncIterator[tuple[httpx2.AsyncClient, httpx2.AsyncClien
 
 
 async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None = None, **params: Any) -> Any:
-    """The response of a call in the stateless era."""
+    """Call a tool in the stateless era, and return the response."""
     request = make_stateless_request("tools/call", {"name": tool, "arguments": {}, **params})
     request["json"]["params"]["_meta"] = {**ENVELOPE, **(meta or {})}
     return (await http.post("/mcp", **request)).json()
@@ -103,7 +107,7 @@ async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None 
 
 @pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
 async def test_a_named_token_makes_its_name_the_principal(way: HttpWay) -> None:
-    access = access_for(StaticTokens("nobodys", TOKENS))
+    access = make_access(StaticTokens("nobodys", TOKENS))
     async with serve_http(build_registry(make_entry("describe", describe)), access=access) as (base, _):
         for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
             async with way.connect(base, token=token) as client:
@@ -141,7 +145,7 @@ async def test_each_principal_has_its_own_quotas_and_sessions(
 
 
 async def test_a_session_of_another_principal_does_not_exist() -> None:
-    async with two_at(build_registry(make_entry("there"))) as (ann, eve):
+    async with connect_two(build_registry(make_entry("there"))) as (ann, eve):
         talk = await open_session(ann)
         for method in ("POST", "GET", "DELETE"):
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
@@ -155,7 +159,7 @@ async def test_a_session_of_another_principal_does_not_exist() -> None:
 
 async def test_an_event_of_another_principal_resumes_nothing() -> None:
     work = StepTool()
-    async with two_at(build_registry(make_entry("work", work))) as (ann, eve):
+    async with connect_two(build_registry(make_entry("work", work))) as (ann, eve):
         mine, other_headers = await open_session(ann), await open_session(eve)
         async with mine.stream_call(1) as stream:
             last = (await anext(read_events(stream))).id
@@ -167,7 +171,7 @@ async def test_an_event_of_another_principal_resumes_nothing() -> None:
 
 
 async def test_an_sse_stream_of_another_principal_does_not_exist() -> None:
-    async with two_at(build_registry(make_entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
+    async with connect_two(build_registry(make_entry("there"))) as (ann, eve), ann.stream("GET", "/sse") as stream:
         lines = stream.aiter_lines()
         address = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
         response = await eve.post(address, json=make_initialize())
@@ -210,7 +214,7 @@ async def test_the_stored_result_of_another_principal_does_not_exist(
 
 async def test_an_approval_of_another_principal_allows_nothing() -> None:
     house = build_host(MemoryStore())
-    async with two_at(house.registry) as (ann, eve):
+    async with connect_two(house.registry) as (ann, eve):
         added = {"arguments": {"n": 1}}
         questions = (await call(ann, "add", ASKING, **added))["result"]
         (key,) = questions["inputRequests"]
@@ -224,7 +228,7 @@ async def test_an_approval_of_another_principal_allows_nothing() -> None:
 async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_keep_theirs() -> None:
     tokens, gate = StaticTokens(named=TOKENS), Gate()
     async with (
-        two_at(build_registry(make_entry("gate", gate)), tokens) as (ann, eve),
+        connect_two(build_registry(make_entry("gate", gate)), tokens) as (ann, eve),
         anyio.create_task_group() as tasks,
     ):
         mine, other_headers = await open_session(ann), await open_session(eve)
@@ -251,7 +255,7 @@ async def test_a_removed_name_loses_its_sessions_calls_and_streams_and_others_ke
 
 async def test_a_token_is_replaced_without_losing_the_session() -> None:
     tokens = StaticTokens(named=TOKENS)
-    async with two_at(build_registry(make_entry("there")), tokens) as (ann, _):
+    async with connect_two(build_registry(make_entry("there")), tokens) as (ann, _):
         talk = await open_session(ann)
         tokens.replace_named({**TOKENS, "ann": "another-token"})
         assert await talk.ping() == 401

@@ -23,7 +23,7 @@ def nest(levels: int) -> dict[str, Any]:
     return schema
 
 
-def double(levels: int) -> dict[str, Any]:
+def make_doubling_schema(levels: int) -> dict[str, Any]:
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
     return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**parts, f"d{levels}": {}}}
 
@@ -32,8 +32,8 @@ BOMBS: dict[str, Any] = {
     "too deep": nest(40),
     "too many values": {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}},
     "too large": {"type": "object", "properties": {"a": {"enum": ["x" * 300_000]}}},
-    "doubling references": double(30),
-    "many references": double(13),
+    "doubling references": make_doubling_schema(30),
+    "many references": make_doubling_schema(13),
     "reference to the network": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}},
     "reference to a file": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
     "relative reference": {"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}},
@@ -75,7 +75,7 @@ VALUES = {"unique items": [[n] for n in range(20_000)], "names of properties": {
 @pytest.mark.parametrize("case", COSTLY)
 async def test_no_schema_makes_a_call_slow(tmp_path: Path, case: str) -> None:
     """The module `re` of Python would never finish here."""
-    schema = {"type": "object", "properties": {"a": COSTLY[case]}, "$defs": double(11)["$defs"]}
+    schema = {"type": "object", "properties": {"a": COSTLY[case]}, "$defs": make_doubling_schema(11)["$defs"]}
     value = VALUES.get(case, TEXT)
     # The official client would validate property names with `re`.
     output = {} if case == "names of properties" else {"outputSchema": schema}

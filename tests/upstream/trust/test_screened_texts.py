@@ -71,7 +71,7 @@ def test_ordinary_texts_are_not_changed(text: str) -> None:
     assert screen.list_changes() == []
 
 
-def poison(text: str) -> dict[str, Any]:
+def make_poisoned_offer(text: str) -> dict[str, Any]:
     """Return an offer with a text in every possible place."""
     schema = {
         "type": "object",
@@ -100,7 +100,7 @@ def has_hidden(text: str) -> bool:
 async def test_every_text_of_a_server_is_screened(tmp_path: Path) -> None:
     gateway = ScriptedGateway(tmp_path)
     for text in (f"A{TAGS}dd", "A\x1b[31mdd", "A\u202edd"):
-        offer = poison(text)
+        offer = make_poisoned_offer(text)
         gateway.offer(*offer.pop("tools"), **offer)
         bridge = gateway.build()
         async with connect(bridge, mode="legacy") as client:

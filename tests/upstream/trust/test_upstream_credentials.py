@@ -54,7 +54,7 @@ def vault() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def run_recording_server(accepted: set[str] | None = None) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Yield the URL of a server, and all its received headers. Its only tool fails with the headers of its request.
 
     `accepted` are the values of `Authorization` without status 401; by default, it accepts all.
@@ -126,7 +126,7 @@ async def test_a_reference_in_the_environment_is_replaced_when_the_server_starts
 
 async def test_a_reference_in_a_header_may_follow_the_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", SECRET)
-    with recording_server() as (url, values):
+    with run_recording_server() as (url, values):
         source = {"type": "mcp", "name": "files", "url": url}
         source["headers"] = {"Authorization": "Bearer env:MY_TOKEN", "X-Plain": "plain"}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
@@ -189,7 +189,7 @@ def test_no_command_shows_a_credential(gateway: ScriptedGateway, arguments: tupl
 async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path) -> None:
     file, accepted = tmp_path / "token", {"Bearer old-token-5512"}
     file.write_text("old-token-5512")
-    with recording_server(accepted) as (url, values):
+    with run_recording_server(accepted) as (url, values):
         source = {"type": "mcp", "name": "files", "url": url, "headers": {"Authorization": f"Bearer file:{file}"}}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
         async with connect(build_from_settings(load(tmp_path / "gateway.json", {}))) as client:
@@ -208,7 +208,7 @@ async def test_a_credential_that_the_server_rejects_is_read_again(tmp_path: Path
 
 
 async def test_the_authorization_of_a_client_is_never_forwarded(tmp_path: Path) -> None:
-    with recording_server() as (url, values):
+    with run_recording_server() as (url, values):
         source = {"type": "mcp", "name": "files", "url": url}
         (tmp_path / "gateway.json").write_text(json.dumps({"sources": [source]}))
         argv = get_command("gateway.json", "--http", "127.0.0.1:0", "--token-env", "FRONT")

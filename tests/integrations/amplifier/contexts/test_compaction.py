@@ -88,7 +88,7 @@ async def test_a_selection_depends_only_on_the_history(drawn: Any) -> None:
     assert await context.get_messages_for_request(BUDGET) == await select(history)
 
 
-async def test_200_turns_stay_within_the_window_of_the_provider_and_most_requests_begin_alike() -> None:
+async def test_200_turns_stay_within_the_window_and_most_requests_begin_with_the_same_messages() -> None:
     context, provider = SimpleContext(), MockProvider()
     window = 8192 - 1024 - 1000
     await context.add_message(make_text("system", "You are a sample."))

@@ -140,7 +140,7 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpServerProcess) -> N
     assert "Traceback" not in server.stderr
 
 
-def test_the_next_request_of_a_connection_may_not_drip_either(server: HttpServerProcess) -> None:
+def test_a_slow_second_request_of_a_connection_is_rejected_too(server: HttpServerProcess) -> None:
     with connected(server) as connection:
         connection.sendall(head(server, BODY) + LIST + b"POST /")
         response = dripped(connection, repeat(b"m"))
@@ -161,7 +161,7 @@ def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpServerP
             assert dripped(connection, repeat(b"")).startswith(b"HTTP/1.1 404 ")
 
 
-def test_a_call_may_take_longer_than_its_client_may(server: HttpServerProcess) -> None:
+def test_a_call_may_take_longer_than_the_timeout_for_clients(server: HttpServerProcess) -> None:
     with connected(server) as connection:
         connection.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
         connection.settimeout(TIMEOUT)
