@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.test_listed_differences import META, anyio_backend, ask, begin, call  # noqa: F401 - a fixture
+from tests.differential.test_listed_differences import META, ask, begin, call
 from tests.kits.constants import META_PREFIX
 from tests.kits.oracle.twin_servers import connect_twins
 

@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kits.constants import ENVELOPE
 from tests.kits.fuzzing import TIMES, build_text, read_corpus
-from tests.kits.oracle.generated_messages import Conversation, generate_conversations
+from tests.kits.oracle.generated_messages import MessageGenerator, make_generators
 from tests.kits.oracle.listed_differences import describe, find_difference
 from tests.kits.oracle.twin_servers import Outcome, connect_twins
 from tests.kits.survival.fuzz_messages import list_valid_messages
 
-SEED, CONVERSATIONS, LENGTH = 2026, 250, 20
+SEED, GENERATORS, LENGTH = 2026, 250, 20
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return trio, because only trio notices immediately when no task can continue."""
-    return "trio"
-
-
-@pytest.fixture(autouse=True)
-def without_logs() -> Iterator[None]:
-    """Disable logging, because both servers log every crash of a tool."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-async def compare(conversation: Conversation, length: int) -> list[Outcome]:
-    """Return the outcomes of one conversation. After a difference, which may have changed a state, reconnect."""
+async def compare(generator: MessageGenerator, length: int) -> list[Outcome]:
+    """Return the outcomes of one generator. After a difference, which may have changed a state, reconnect."""
     outcomes: list[Outcome] = []
     while len(outcomes) < length:
         async with connect_twins() as twins:
-            outcomes += [await twins.exchange(line) for line in conversation.open()]
+            outcomes += [await twins.exchange(line) for line in generator.open()]
             while len(outcomes) < length and all(outcome.is_equal for outcome in outcomes[-1:]):
-                outcomes.append(await twins.exchange(conversation.generate()))
+                outcomes.append(await twins.exchange(generator.generate()))
     return outcomes
 
 
 @pytest.mark.parametrize("fifth", range(5))
 async def test_generated_messages_get_equal_replies(fifth: int) -> None:
     outcomes: list[Outcome] = []
-    for conversation in generate_conversations(SEED + fifth, CONVERSATIONS * TIMES // 5):
-        outcomes += await compare(conversation, LENGTH)
+    for generator in make_generators(SEED + fifth, GENERATORS * TIMES // 5):
+        outcomes += await compare(generator, LENGTH)
     unlisted = [outcome for outcome in outcomes if not outcome.is_equal and find_difference(outcome) is None]
     assert not unlisted, describe(min(unlisted, key=lambda outcome: len(outcome.line)))
     assert len(outcomes) >= 1000 * TIMES
@@ -73,7 +57,5 @@ async def test_messages_that_once_failed_get_equal_replies(is_stateless: bool) -
 
 
 def _open(is_stateless: bool) -> list[bytes]:
-    conversation = next(
-        candidate for candidate in generate_conversations(0, 2) if candidate.is_stateless is is_stateless
-    )
-    return conversation.begin()
+    generator = next(candidate for candidate in make_generators(0, 2) if candidate.is_stateless is is_stateless)
+    return generator.begin()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -12,12 +10,12 @@ import pytest
 
 from tests.differential.test_listed_differences import META, ask, begin
 from tests.kits.fuzzing import TIMES
-from tests.kits.oracle.generated_messages import Conversation
+from tests.kits.oracle.generated_messages import MessageGenerator
 from tests.kits.oracle.http_twins import connect_http_twins
 from tests.kits.oracle.listed_differences import HTTP_DIFFERENCES, describe, find_difference
 from tests.kits.oracle.twin_servers import Outcome
 
-SEED, CONVERSATIONS, LENGTH = 2026, 100, 20
+SEED, GENERATORS, LENGTH = 2026, 100, 20
 ENDLESS = (b"subscriptions/listen", b'"wait"')
 CHANGES: list[tuple[str, str | None]] = [
     *(("Mcp-Method", value) for value in (None, "tools/list", "TOOLS/CALL")),
@@ -47,20 +45,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(autouse=True)
-def without_logs() -> Iterator[None]:
-    """Disable logging, because both servers log every crash of a tool."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
 async def converse(random: Random) -> list[Outcome]:
     """Return the outcomes of generated requests with an end, a third of them with a changed header."""
-    conversation, outcomes = Conversation(random, is_stateless=True), []
+    generator, outcomes = MessageGenerator(random, is_stateless=True), []
     async with connect_http_twins() as twins:
         while len(outcomes) < LENGTH:
-            line = conversation.generate()
+            line = generator.generate()
             changes = [random.choice(CHANGES)] if random.random() < 0.3 else []
             if not any(text in line for text in ENDLESS):
                 outcomes.append(await twins.post(line, dict(changes)))
@@ -69,7 +59,7 @@ async def converse(random: Random) -> list[Outcome]:
 
 @pytest.mark.parametrize("fifth", range(5))
 async def test_generated_requests_get_equal_replies_and_statuses(fifth: int) -> None:
-    numbers = range(fifth, CONVERSATIONS * TIMES, 5)
+    numbers = range(fifth, GENERATORS * TIMES, 5)
     outcomes = [outcome for number in numbers for outcome in await converse(Random(f"{SEED} {number}"))]
     different = [each for each in outcomes if not each.is_equal and find_difference(each, is_http=True) is None]
     assert not different, describe(min(different, key=lambda outcome: len(outcome.line)))

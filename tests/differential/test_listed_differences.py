@@ -60,12 +60,6 @@ EXAMPLES: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return trio, because only trio notices immediately when no task can continue."""
-    return "trio"
-
-
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.name)
 async def test_a_listed_difference_occurs(difference: Any) -> None:
     lines = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in EXAMPLES[difference.name]]

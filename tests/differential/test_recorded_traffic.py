@@ -37,12 +37,6 @@ RECORDED = {
 """What the recording of each client has besides `tools/list` and `tools/call`."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return trio, because only trio notices immediately when no task can continue."""
-    return "trio"
-
-
 @pytest.mark.parametrize("mode", USED)
 async def test_the_official_client_gets_equal_replies(mode: str) -> None:
     lines = await record_client(mode)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.kits.constants import CLIENT_INFO, META_PREFIX
-from tests.kits.survival.fuzz_messages import change_at, list_paths
+from tests.kits.data_changes import change_at, list_paths
 
 Json = dict[str, Any]
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
@@ -92,7 +92,7 @@ CHANGES = ["drop", "put", "put", "put", "rename", "wrap", "swap", "add", "add"]
 SCRATCHES = [b"{", b"}", b",", b'"', b"\xff", b"NaN", b"\\ud800", b"\x00", b"[1]", b"1e999", b'"id":7,', b" "]
 
 
-class Conversation:
+class MessageGenerator:
     """Generates the messages of a client of one era. It knows the ids of its requests, but sends nothing itself."""
 
     def __init__(self, random: Random, *, is_stateless: bool) -> None:
@@ -118,10 +118,10 @@ class Conversation:
         """Return one message. A third of them are valid."""
         random, message = self._random, self._make_message()
         for _ in range(random.choice([0, 1, 1, 1, 2, 2])):
-            all_places = list_paths(message)
-            inner = [place for place in all_places if len(place) > 1]
-            place = random.choice(inner if inner and random.random() < 0.8 else all_places)
-            message = change_at(message, place, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
+            all_paths = list_paths(message)
+            inner_paths = [path for path in all_paths if len(path) > 1]
+            path = random.choice(inner_paths if inner_paths and random.random() < 0.8 else all_paths)
+            message = change_at(message, path, random.choice(CHANGES), random.choice(NAMES), random.choice(VALUES))
         line = _write(message)
         if random.random() < 0.03:
             at = random.randrange(len(line))
@@ -161,10 +161,10 @@ class Conversation:
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-def generate_conversations(seed: int, count: int) -> Iterator[Conversation]:
+def make_generators(seed: int, count: int) -> Iterator[MessageGenerator]:
     """Yield generators for the two eras in turn. The same seed generates the same messages."""
     for number in range(count):
-        yield Conversation(Random(f"{seed} {number}"), is_stateless=bool(number % 2))
+        yield MessageGenerator(Random(f"{seed} {number}"), is_stateless=bool(number % 2))
 
 
 def _write(message: Any) -> bytes:

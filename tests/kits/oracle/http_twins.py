@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ import orjson
 
 from mcp_bridge import asgi_app
 from mcp_bridge._app.bridge import Bridge
+from tests.client.http_client import encode_header
 from tests.kits.oracle.oracle_offers import IDENTITY, make_registry
 from tests.kits.oracle.oracle_server import OracleServer
 from tests.kits.oracle.twin_servers import Outcome, TwinServers
@@ -89,14 +89,8 @@ def make_headers(line: bytes) -> dict[str, str]:
         params = message.get("params")
         name = params.get(NAMES.get(method, "")) if isinstance(params, dict) else None
         values = {"Mcp-Method": method} | ({"Mcp-Name": name} if isinstance(name, str) else {})
-        headers |= {key: _encode_value(value) for key, value in values.items()}
+        headers |= {key: encode_header(value) for key, value in values.items()}
     return headers
-
-
-def _encode_value(value: str) -> str:
-    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
 @asynccontextmanager

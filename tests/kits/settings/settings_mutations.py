@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mcp_bridge._settings import read_document
+from tests.kits.data_changes import change_at, list_paths
 from tests.kits.paths import ROOT
 
 CONFIG = ROOT / "config"
@@ -100,33 +101,14 @@ def mutate_text(text: str, steps: list[tuple[str, float, float, str]]) -> str:
     return text
 
 
-def _list_paths(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [place, *(inner_place for step, item in inner for inner_place in _list_paths(item, (*place, step)))]
-
-
-def _change_at(data: Any, place: tuple[Any, ...], how: str, value: Any) -> Any:
-    if not place:
-        return {**data, str(value)[:9]: value} if isinstance(data, dict) and how == "add" else value
-    step, *remainder = place
-    if isinstance(data, dict):
-        if how == "drop" and not remainder:
-            return {key: item for key, item in data.items() if key != step}
-        return {
-            key: _change_at(item, tuple(remainder), how, value) if key == step else item for key, item in data.items()
-        }
-    return [
-        _change_at(item, tuple(remainder), how, value) if index == step else item for index, item in enumerate(data)
-    ]
-
-
 @st.composite
 def change_example(draw: st.DrawFn) -> Any:
     """Generate the data of an example with one to three members removed, added or replaced."""
     data = draw(st.sampled_from(list(DATA.values())))
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from(_list_paths(data)[1:] or [()]))
-        data = _change_at(data, place, draw(st.sampled_from(["put", "add", "drop"])), draw(ODD))
+        path = draw(st.sampled_from(list_paths(data)[1:] or [()]))
+        value = draw(ODD)
+        data = change_at(data, path, draw(st.sampled_from(["put", "add", "drop"])), str(value)[:9], value)
         if not isinstance(data, dict):
             return data
     return data

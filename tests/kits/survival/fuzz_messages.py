@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.client.raw_client import Json
 from tests.kits.constants import ENVELOPE
+from tests.kits.data_changes import change_at, list_paths
 
 ID = "the id"
 """A placeholder that the test replaces by a unique id, wherever it is in the bytes of a message."""
@@ -78,63 +79,14 @@ VALUES = st.recursive(
 )
 
 
-def list_paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every value in some data: the keys and indexes that lead to it. The first path is empty."""
-    paths = [path]
-    members: Any = ()
-    if isinstance(data, dict):
-        members = data.items()
-    elif isinstance(data, list):
-        members = enumerate(data)
-    for key, value in members:
-        paths += list_paths(value, (*path, key))
-    return paths
-
-
-def change_at(data: Any, path: tuple[Any, ...], how: str, name: str, value: Any) -> Any:
-    """Return a copy of some data with a change at a path.
-
-    `how` is the change: drop or put (replace) the value, rename its key, wrap it in an array, swap it with another
-    member, or add a member next to it. `name` and `value` are for the changes that need them. In an array, every change
-    but drop replaces the value at the path by a new last item.
-    """
-    if not path:
-        if how == "put":
-            return value
-        return [data] if how == "wrap" else data
-    key, *inner_path = path
-    if inner_path:
-        copied = data.copy()
-        copied[key] = change_at(data[key], tuple(inner_path), how, name, value)
-        return copied
-    if isinstance(data, list):
-        items = [item for index, item in enumerate(data) if index != key]
-        return items if how == "drop" else [*items, value]
-    old = data[key]
-    members = {member: item for member, item in data.items() if member != key}
-    match how:
-        case "drop":
-            return members
-        case "put":
-            return {**data, key: value}
-        case "rename":
-            return {**members, name: old}
-        case "wrap":
-            return {**data, key: [old] if name else {name: old}}
-        case "swap" if members:
-            other = next(iter(members))
-            return {**data, key: data[other], other: old}
-    return {**data, name: value}
-
-
 @st.composite
 def change_message(draw: st.DrawFn, *, stateless: bool) -> Any:
     """Generate a valid message with up to three changes."""
     data: Any = draw(st.sampled_from(list_valid_messages(stateless=stateless)))
     for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.sampled_from(list_paths(data)))
+        path = draw(st.sampled_from(list_paths(data)))
         how = draw(st.sampled_from(["drop", "put", "put", "rename", "wrap", "swap", "add"]))
-        data = change_at(data, place, how, draw(NAMES), draw(VALUES))
+        data = change_at(data, path, how, draw(NAMES), draw(VALUES))
     return data
 
 
