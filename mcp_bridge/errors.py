@@ -1,4 +1,4 @@
-"""The errors of calls and of settings. docs/errors.md lists the codes."""
+"""All errors that mcp_bridge raises on purpose, of calls and of settings. docs/errors.md lists their codes."""
 
 from mcp_bridge._contracts.errors import (
     ApprovalDeclined,

@@ -1,4 +1,4 @@
-"""Registered tools in the formats of language models, calls of these models, and the results of the calls.
+"""Exports registered tools to language models: tools in their formats, their calls, and results in their formats.
 
 `Export` is the entry point. Names are imported when they are first used.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp_bridge._integrations.export.formats import FORMATS
     from mcp_bridge._integrations.export.tools import Problem
 
-_WHERE = {
+_MODULES = {
     "mcp_bridge._integrations.export.calls": ("ModelCall",),
     "mcp_bridge._integrations.export.exporting": ("Export",),
     "mcp_bridge._integrations.export.formats": ("FORMATS",),
@@ -24,7 +24,7 @@ _WHERE = {
 
 __all__ = ["FORMATS", "Export", "ModelCall", "Problem"]
 
-__getattr__ = make_lazy_getattr(__name__, _WHERE)
+__getattr__ = make_lazy_getattr(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

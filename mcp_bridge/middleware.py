@@ -1,4 +1,4 @@
-"""Code of your own around every call. docs/middleware.md has examples."""
+"""Everything for middleware of your own, which runs around every call. docs/middleware.md has examples."""
 
 from mcp_bridge._contracts.policy import CallNext, Middleware, Stage
 from mcp_bridge._engine.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""What a policy of your own is made of. docs/policies.md has an example."""
+"""Everything for a policy of your own. docs/policies.md has an example."""
 
 from mcp_bridge._contracts.policy import CallNext, Forecast, Layer, Policy, Stage
 from mcp_bridge._contracts.running_call import PolicyDecision

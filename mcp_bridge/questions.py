@@ -1,4 +1,4 @@
-"""What a call asks its client, and the answers. docs/questions.md describes them."""
+"""The questions that a call can ask its client, and their answers. docs/questions.md describes them."""
 
 from mcp_bridge._contracts.handlers import NeedsInput
 from mcp_bridge._contracts.question import Answer, Form, Link, Root, Roots, Sampled, Sampling

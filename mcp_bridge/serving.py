@@ -1,4 +1,4 @@
-"""How a server presents itself, and where it keeps its state, for `serve` and `asgi_app`."""
+"""Options of `serve` and `asgi_app`: how the server presents itself, and where it keeps its state."""
 
 from mcp_bridge._contracts.server_info import ServerInfo
 from mcp_bridge._contracts.state import State

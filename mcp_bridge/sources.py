@@ -1,4 +1,4 @@
-"""What a source of your own is made of. docs/sources.md has an example."""
+"""Everything for a source of your own. docs/sources.md has an example."""
 
 from mcp_bridge._contracts.prompt import PromptArgument, PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate

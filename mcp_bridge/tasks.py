@@ -1,4 +1,4 @@
-"""Calls that continue as tasks. docs/tasks.md describes them."""
+"""Options of calls that continue as tasks. docs/tasks.md describes them."""
 
 from mcp_bridge._contracts.tasks import TaskOptions, ToolTasks
 

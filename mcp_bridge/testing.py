@@ -1,4 +1,4 @@
-"""For tests of tools: the official MCP client, connected to a registry in memory."""
+"""Connects the official MCP client to a registry in memory, for tests of tools."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def connect(tools: ToolRegistry | Bridge, **options: Any) -> AsyncIterator
 
     bridge = to_bridge(tools)
     client = make_client(bridge.endpoint, **options)
-    # A failed assert of the test is raised without the exception group around it.
+    # The task group would wrap the error of a test, such as a failed assert, in a group. So it is raised outside.
     errors: list[Exception] = []
     async with bridge.run_sources(), anyio.create_task_group() as tasks:
         await bridge.wait_until_started()

@@ -1,7 +1,7 @@
-"""The vocabulary of Xaibo's Tools Protocol, for providers that should not depend on xaibo.
+"""The classes of Xaibo's Tools Protocol, for tool providers that should not depend on the package xaibo.
 
-It has the names of `xaibo.core.protocols.tools`, `xaibo.core.models.tools` and `xaibo.core.models.llm`, and the errors
-of the protocol's document. Names are imported on first use.
+They have the names of `xaibo.core.protocols.tools`, `xaibo.core.models.tools` and `xaibo.core.models.llm`, and the
+errors are those of the protocol's document. Names are imported when they are first used.
 """
 
 from __future__ import annotations

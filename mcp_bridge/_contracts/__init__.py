@@ -1,1 +1,1 @@
-"""The vocabulary of all packages: tools, content, results, errors, call context and extension points."""
+"""Defines the vocabulary of all packages: tools, content, results, errors, call context and extension points."""

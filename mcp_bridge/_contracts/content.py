@@ -1,6 +1,6 @@
-"""Content blocks of tool results, and of the messages of prompts and of sampling.
+"""Defines the content blocks of tool results, and of the messages of prompts and of sampling.
 
-MCP 2025-11-25 and 2026-07-28, server/tools "Tool Result", server/prompts and client/sampling.
+They are those of MCP 2025-11-25 and 2026-07-28 (server/tools, "Tool Result"; server/prompts; client/sampling).
 """
 
 from __future__ import annotations
@@ -38,17 +38,22 @@ class Text(Content):
 
 
 class InjectedText(Text):
-    """Text that a policy adds to a result, for the model."""
+    """Text for the model that a policy adds to a result. A tool never returns it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Media(Content):
-    """Raw bytes (base64 on the wire) and their media type.
+    """Raw bytes and their media type.
 
-    `path` is a file to read instead. `format`, such as `png`, replaces the media type. Without both, the name of the
-    file decides. Raises OSError for a file that cannot be read, and TypeError without bytes.
+    Args:
+        data: The bytes. JSON contains them in Base64.
+        mime_type: The media type.
+        path: A file to read in place of `data`.
+        format: A short form of the media type, such as `png`. Without both, the name of the file decides.
+
+    Raises OSError for a file that cannot be read, and TypeError without bytes.
     """
 
     data: bytes = b""
@@ -77,6 +82,7 @@ class _Media(Content):
         media_type = mimetypes.guess_type(name)[0] or ""
         if not media_type.startswith(f"{group}/"):
             return default
+        # Python returns the older name.
         return media_type.replace("audio/x-wav", "audio/wav")
 
 
@@ -100,7 +106,7 @@ class Audio(_Media):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(Content):
-    """A resource inside the result: its URI, and its text or bytes. `resource_meta` is the `_meta` of the resource.
+    """A resource as a part of the result: its URI, and its text or bytes. `resource_meta` is the resource's `_meta`.
 
     >>> EmbeddedResource("file:///notes.md", "# Notes", "text/markdown").content
     '# Notes'
@@ -142,7 +148,7 @@ class Message(Content):
 
 
 def is_sdk_content(content_type: type) -> bool:
-    """Return whether a type is a content block or result of the MCP SDK or FastMCP, without importing them."""
+    """Whether a type is a content block or result of the MCP SDK or FastMCP. This imports neither of them."""
     for base in content_type.__mro__:
         if base.__name__ in _SDK_CONTENT and base.__module__.partition(".")[0] in _SDK_PACKAGES:
             return True

@@ -1,4 +1,4 @@
-"""CallContext: the running call for the code of authors, which can report progress, ask the user, and more."""
+"""Defines CallContext, with which the code of authors reports progress, asks the user and calls other tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_bridge._contracts.observation import ClientInfo
 from mcp_bridge._contracts.session_state import SessionState, StateValues
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 
-# Questions are imported with the first question, and content with the first call.
+# Only calls need these modules, so a start does not import them.
 if TYPE_CHECKING:
     from typing import Never
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Fallback = TypeVar("Fallback", default=Never)
 
 NO_FALLBACK: Any = object()
-"""The default of `fallback`: there is none, so the method raises."""
+"""The default of `fallback`. It means that there is no fallback, so the method raises."""
 OUTSIDE_REGISTRY = "this call runs outside a registry, so it cannot call other tools"
 
 
@@ -82,7 +82,7 @@ class CallContext:
 
     @property
     def client_info(self) -> ClientInfo:
-        """The client's description of itself; empty if the call has no client."""
+        """How the client describes itself. The values are empty if the call has no client."""
         return ClientInfo()
 
     @property
@@ -181,8 +181,8 @@ class CallContext:
             message: The question, as the user reads it.
             schema: The fields of the form, see `Form`. None asks the user to confirm.
             url: The page to open, see `Link`.
-            key: A name of the question for clients.
-            fallback: Returned if the client cannot ask the user.
+            key: A name of the question, by which a client may answer it before it is asked.
+            fallback: The value to return if the client cannot ask the user.
 
         Raises:
             MissingCapability: The client cannot ask the user, and there is no fallback.
@@ -211,8 +211,8 @@ class CallContext:
         Args:
             messages: The conversation, see `Sampling`.
             max_tokens: The maximum number of tokens in the message.
-            key: A name of the request for clients.
-            fallback: Returned if the client does not support sampling.
+            key: A name of the request, as for `ask`.
+            fallback: The value to return if the client does not support sampling.
             options: Further fields of `Sampling`.
 
         Raises the same errors as `ask`.
@@ -223,7 +223,7 @@ class CallContext:
         return message
 
     async def roots(self, *, key: str | None = None, fallback: Fallback = NO_FALLBACK) -> Sequence[Root] | Fallback:
-        """Return the folders of the client for servers to work in. Raises the same errors as `ask`."""
+        """Return the folders in which the client wants servers to work. Raises the same errors as `ask`."""
         from mcp_bridge._contracts.question import Roots
 
         roots: Sequence[Root] | Fallback = await self._ask_one(Roots(), key, fallback)
@@ -248,7 +248,7 @@ class CallContext:
             arguments: Its arguments; None for none.
 
         Returns:
-            The result. Errors of the tool are in it.
+            The result, which also reports errors of the tool.
 
         Raises:
             ToolNotFound: No tool of this name is published.
@@ -267,7 +267,7 @@ class CallContext:
 
         Raises:
             ResourceNotFound: No resource has this URI.
-            ToolError: The resource could not be read; with the text and code of the failure.
+            ToolError: The resource could not be read. The error has the text and the code of the failure.
             RuntimeError: This call runs outside a registry.
         """
         raise RuntimeError(OUTSIDE_REGISTRY)
@@ -276,15 +276,15 @@ class CallContext:
         """Notify subscribed clients that a resource has changed. May be called from any thread."""
 
     async def get_state(self, key: str, default: Any = None) -> Any:
-        """Return the stored value of an earlier call of this session, or `default`."""
+        """Return the value that a call of this session has stored, or `default`."""
         value = await self._use_state().read_value(key)
         return default if value is None else value
 
     async def set_state(self, key: str, value: Any) -> None:
-        """Store a JSON value for the later calls of this session; for this call only if it has no session.
+        """Store a JSON value for the later calls of this session. Without a session, only this call has the value.
 
-        A value expires after a day, and a full store evicts the least recently used values.
-        Raises TypeError for a value that is not JSON, and ValueError for more than 1 MiB.
+        A value expires after a day, and a full store evicts the least recently used values. Raises TypeError for a
+        value that is not JSON, and ValueError for more than 1 MiB.
         """
         await self._use_state().write_value(key, value)
 

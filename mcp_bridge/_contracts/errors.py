@@ -1,4 +1,4 @@
-"""The error tree. Errors carry plain data; `_protocol/wire/outcomes.py` converts them for clients.
+"""The error tree. Errors contain plain data, and `_protocol/wire/outcomes.py` converts those of calls for clients.
 
 BridgeError
 ├── ConfigError            invalid settings: the place, the problem, and a hint (exit code 2)
@@ -33,17 +33,17 @@ class BridgeError(Exception):
 
 
 class ConfigError(BridgeError):
-    """Settings that cannot be used.
+    """The settings cannot be used.
 
     >>> print(ConfigError("no such file", path="bridge.yaml", line=3, where="sources[0].path", hint="Check the path"))
     bridge.yaml:3: sources[0].path: no such file. Check the path
 
     Args:
         problem: The problem.
-        path: The file.
-        line: The line in it, counted from 1.
+        path: The settings file.
+        line: The line in this file, counted from 1.
         where: The path of the key, such as `sources[0].path`.
-        hint: An advice for the user.
+        hint: Advice for the user.
     """
 
     def __init__(
@@ -56,11 +56,15 @@ class ConfigError(BridgeError):
         hint: str = "",
     ) -> None:
         super().__init__(problem)
-        self.problem, self.path, self.line, self.where, self.hint = problem, path, line, where, hint
+        self.problem = problem
+        self.path = path
+        self.line = line
+        self.where = where
+        self.hint = hint
 
     def __str__(self) -> str:
         place = ":".join(str(item) for item in (self.path, self.line) if item is not None)
-        text = ": ".join(filter(None, (place, self.where, self.problem)))
+        text = ": ".join(part for part in (place, self.where, self.problem) if part)
         if self.hint:
             text += f". {self.hint}"
         return text
@@ -79,7 +83,7 @@ class DuplicateTool(RegistryError, ValueError):
 
 
 class CallError(BridgeError):
-    """A call failed. `message` is for the model, `code` is stable.
+    """A call failed. `message` is for the model. `code` never changes, so that programs can compare it.
 
     >>> print(CallError("Two problems:", details=["a: missing", "b: too long"]).text)
     Two problems:
@@ -119,7 +123,14 @@ class PromptNotFound(CallError):
 
 
 class InvalidArguments(CallError):
-    """The arguments do not match the input schema. `details` has a line for each problem, `advice` is for the model."""
+    """The arguments do not match the input schema. `details` has a line for each problem.
+
+    Args:
+        problems: The problems, one for each line.
+        tool: The name of the tool, or of another entry.
+        kind: The kind of the entry (see `ToolCall`).
+        advice: What the model should do.
+    """
 
     code = "invalid_arguments"
 
@@ -136,9 +147,10 @@ class InvalidArguments(CallError):
 
 
 class InvalidOutput(CallError):
-    """The tool ran, but its result does not match the output schema. `output`, `content` and `meta` are the result's.
+    """The tool ran, but its result does not match the output schema.
 
-    `changed_by` names the policy that changed a valid result, such as `the hook 'mask'`.
+    `output`, `content` and `meta` are those of the result. `changed_by` names the policy that changed a valid result,
+    such as `the hook 'mask'`.
     """
 
     code = "invalid_output"
@@ -192,7 +204,7 @@ class Overloaded(CallError):
 
 
 class ToolTimeout(CallError):
-    """The tool exceeded its time limit. `is_in_thread` is whether it is a synchronous function in a thread."""
+    """The tool exceeded its time limit. A synchronous function (`is_in_thread`) cannot be stopped."""
 
     code = "timeout"
 
@@ -202,7 +214,10 @@ class ToolTimeout(CallError):
 
 
 class ToolCrashed(CallError):
-    """The process of the tool has ended, for the reason in `how`. The server starts a new process."""
+    """The process of the tool has ended unexpectedly. The server starts a new process.
+
+    `how` continues a sentence that starts with the tool, such as "was killed".
+    """
 
     code = "tool_crashed"
 
@@ -218,7 +233,7 @@ class ToolUnavailable(CallError):
 
 
 class DefinitionChanged(CallError):
-    """The definition of the tool differs from the accepted one."""
+    """The definition of the tool differs from the one that the user has accepted (`mcp-bridge trust`)."""
 
     code = "definition_changed"
 
@@ -230,7 +245,10 @@ class AuditUnavailable(CallError):
 
 
 class ToolFailed(CallError):
-    """The tool raised an unexpected exception. The log has its traceback under `reference`."""
+    """The tool raised an unexpected exception. The log has its traceback under `reference`.
+
+    `shown` is the text of the exception, if the settings allow clients to see it.
+    """
 
     code = "internal_error"
 
@@ -277,7 +295,7 @@ class QuestionExpired(CallError):
 
 
 class ToolError(CallError):
-    """Raised by tools to report a problem to the model. Text and code reach the model unchanged.
+    """A tool raises this to report a problem to the model. Text and code reach the model unchanged.
 
     >>> def find_city(name):
     ...     raise ToolError("city: no such place, try the English name", code="unknown_city")

@@ -1,4 +1,8 @@
-"""Handlers: whether they are async and can run, and their request for input from the client."""
+"""What the core asks about handlers, and how a handler asks for input from the client.
+
+The core asks whether a handler is async, why its calls would fail (`CheckedHandler`), and which steps a call would have
+(`PlanningHandler`). A handler that returns `NeedsInput` is called again with the answers.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return whether a call returns a coroutine: of async functions, partials, and objects with async `__call__`.
+    """Whether a call returns a coroutine.
 
-    The same rule holds for handlers, middleware and third-party methods.
+    This is so for async functions, partial objects of them, and objects with an async `__call__`. The same rule holds
+    for handlers, middleware and third-party methods.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -26,12 +31,13 @@ def is_async(function: Callable[..., Any]) -> bool:
 class CheckedHandler(ABC):
     """A handler that can list why its calls cannot succeed.
 
-    It is a class to inherit from, because objects of other packages may have any attribute.
+    It is a class to inherit from and not a protocol, because a third-party object may happen to have a method of this
+    name.
     """
 
     @abstractmethod
     def list_problems(self) -> Sequence[str]:
-        """List the reasons why every call will fail; empty if calls can succeed."""
+        """List the reasons why every call will fail. The list is empty if calls can succeed."""
 
 
 class PlannedCall(NamedTuple):
@@ -42,7 +48,7 @@ class PlannedCall(NamedTuple):
 
 
 class PlanningHandler(ABC):
-    """A handler that can plan its calls; a class to inherit from, like `CheckedHandler`."""
+    """A handler that can list the steps of a call before it runs. It is a class to inherit from, like `CheckedHandler`."""
 
     __slots__ = ()
 
@@ -52,7 +58,7 @@ class PlanningHandler(ABC):
 
 
 def find_handler_problems(handler: object) -> Sequence[str]:
-    """Return the reasons why every call of a handler will fail; empty if calls can succeed or that is unknown."""
+    """Return the reasons why every call of a handler will fail, or nothing if calls may succeed."""
     if isinstance(handler, CheckedHandler):
         return handler.list_problems()
     return ()
@@ -60,11 +66,12 @@ def find_handler_problems(handler: object) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """Returned by a handler that needs answers: it is called again when they have arrived.
+    """A handler returns this to ask questions. It is called again when the answers have arrived.
 
-    The next call has the answers in `ctx.answers`, under the same names, and `state` (any JSON value, sealed while the
-    client carries it) in `ctx.state`. Unlike `ctx.ask`, which waits inside the handler, this works across instances.
-    Raises ValueError without questions.
+    The next call has the answers in `ctx.answers`, under the names of the questions, and `state` in `ctx.state`. That
+    is any JSON value, and encrypted while it passes through the client. Unlike `ctx.ask`, which waits inside the
+    handler, this also works if another instance of the server receives the answers. Raises ValueError without
+    questions.
 
     >>> from mcp_bridge.questions import Form
     >>> def book(arguments, ctx):

@@ -1,4 +1,4 @@
-"""Identity: the presentation of a server to clients, and the limits of its lists and results."""
+"""Identity, which tells an endpoint how to present the server, and how long its lists and results may be."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Identity(NamedTuple):
     """The presentation of a server to clients, and the limits of its lists and results.
 
     Attributes:
-        page: The most entries in one page of a list.
-        result: The most characters of text in the result of a tool.
-        content: The most bytes of everything else in it.
-        ttl_ms: How many milliseconds clients of the stateless era may cache a list.
+        page: The maximum number of entries in one page of a list.
+        result: The maximum number of characters of text in the result of a tool.
+        content: The maximum number of bytes of everything else in the result.
+        ttl_ms: The milliseconds for which clients of the stateless era may cache a list.
         private: Whether only the client that asked may use a cached list (MCP 2026-07-28, server/utilities/caching).
-        listing: What tools/list has besides, or instead of, the tools of the sources.
+        listing: What tools/list contains.
         has_skills: Whether clients can list skills (SEP-2640).
         is_open: Whether a source may still declare a `ServerInfo`, so that clients wait for the sources.
     """

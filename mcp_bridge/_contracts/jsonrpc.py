@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0: its error codes, those of MCP, and the exception that carries one."""
+"""The error codes of JSON-RPC 2.0 and of MCP, and the exception for an error response."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 CONNECTION_CLOSED = -32000
-"""The server shuts down, or the connection has ended before the response."""
+"""The server shuts down, or the connection has ended before the response (as in the official TypeScript SDK)."""
 REQUEST_TIMEOUT = -32001
+"""No response has arrived in time (as in the official TypeScript SDK)."""
 HEADER_MISMATCH = -32020
 """An HTTP header and the body of a request disagree (2026-07-28, basic/transports)."""
 MISSING_CAPABILITY = -32021
@@ -21,9 +22,10 @@ UNSUPPORTED_VERSION = -32022
 
 
 class RpcError(Exception):
-    """An error response (JSON-RPC 2.0, 5.1). Servers of a request raise it, and senders of a request receive it.
+    """An error response (JSON-RPC 2.0, section 5.1).
 
-    `data` is any JSON value; None means that the error has no data.
+    Code that serves a request raises it, and the method that sends a request raises it for an error response. `data` is
+    any JSON value, or None for an error without data.
     """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""The contents of tools/list: the tools of the server itself, and a selection if there are many tools."""
+"""Decides what tools/list contains: the tools of the server itself, and a selection if there are many tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READ_RESOURCE = "read_resource"
 LIST_PROMPTS = "list_prompts"
 GET_PROMPT = "get_prompt"
 BUILT_IN_TOOLS = frozenset({SEARCH_TOOLS, CALL_TOOL, LIST_RESOURCES, READ_RESOURCE, LIST_PROMPTS, GET_PROMPT})
-"""Names of tools of the server itself. No source can publish a tool of such a name."""
+"""The names of the tools of the server itself. Sources cannot publish tools with these names."""
 
 
 class BuiltInEntry(ToolEntry):
@@ -23,7 +23,7 @@ class BuiltInEntry(ToolEntry):
 
 
 class SearchPolicy(NamedTuple):
-    """If there are more than `above` tools, tools/list has only those whose names match a pattern of `keep`.
+    """Shortens tools/list if there are more than `above` tools: only those that match a pattern of `keep` stay.
 
     Clients find and call the others with `search_tools` and `call_tool`.
     """
@@ -33,12 +33,12 @@ class SearchPolicy(NamedTuple):
 
 
 class ToolListing(NamedTuple):
-    """The contents of tools/list, in addition to the tools of the sources or instead of them.
+    """What tools/list contains, in addition to the tools of the sources or instead of them.
 
     Attributes:
         search: Which tools are listed if there are many; None to list all of them.
-        resources: List tools that read resources, for clients that use only tools.
-        prompts: The same for prompts.
+        resources: Whether to list tools that read resources, for clients that use only tools.
+        prompts: Whether to list tools that get prompts, for the same clients.
     """
 
     search: SearchPolicy | None = None
@@ -47,7 +47,7 @@ class ToolListing(NamedTuple):
 
     @property
     def built_in(self) -> tuple[str, ...]:
-        """The names of the tools of the server itself. Sources cannot publish tools of these names."""
+        """The names of the listed tools of the server itself."""
         names: tuple[str, ...] = ()
         if self.search is not None:
             names += (SEARCH_TOOLS, CALL_TOOL)
@@ -58,7 +58,7 @@ class ToolListing(NamedTuple):
         return names
 
     def select_listed(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of the listed tools, of the names of all published tools."""
+        """Return those names of published tools that are listed."""
         search = self.search
         if search is None or len(names) <= search.above:
             return names
@@ -70,4 +70,4 @@ class ToolListing(NamedTuple):
 
 
 LIST_ALL = ToolListing()
-"""All tools of the sources, and no others."""
+"""Lists all tools of the sources, and no others."""

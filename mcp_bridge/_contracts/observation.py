@@ -1,4 +1,4 @@
-"""The calls of a pipeline, for its observer."""
+"""Defines what an observer of the pipeline records about a call, and how a client describes itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ if TYPE_CHECKING:
 
 
 class ClientInfo(NamedTuple):
-    """The description of a client by itself.
+    """How a client describes itself, and how it is connected.
 
     Attributes:
+        name: The name that the client reports.
+        version: The version that the client reports.
         protocol: The MCP version of its requests.
         transport: Its transport: `http`, `sse`, `stdio`, `socket` or `memory`; empty if that is unknown.
         session: The key of its session; empty in the stateless era.
@@ -25,7 +27,10 @@ class ClientInfo(NamedTuple):
 
 
 class LayerTime:
-    """The time of a call in one layer of the pipeline and in those inside it, in seconds."""
+    """The seconds that a call spent in one layer of the pipeline, and in the layers inside it.
+
+    `seconds` is None until the layer has ended. `is_entered` is whether it has begun.
+    """
 
     __slots__ = ("is_entered", "name", "seconds")
 

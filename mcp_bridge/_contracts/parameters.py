@@ -1,4 +1,4 @@
-"""Marks of parameters in `Annotated`: `Depends` for values from a function, `Header` for HTTP headers."""
+"""Defines marks for parameters in `Annotated`: `Depends` for values of a function, `Header` for HTTP headers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ class Header:
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        """Add the keyword to the parameter's schema. The schema of an enum is inlined: MCP follows no references."""
+        """Add the keyword to the parameter's schema.
+
+        pydantic refers to the schema of an enum by `$ref`. It is inlined, because clients look for the keyword without
+        following references.
+        """
         schema: dict[str, Any] = handler(core_schema)
         if "$ref" in schema:
             target = handler.resolve_ref_schema(schema)

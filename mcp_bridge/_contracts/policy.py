@@ -1,4 +1,8 @@
-"""Policy, the base class of decisions about calls, and the middleware around calls."""
+"""Defines policies, which decide about calls, and middleware, which runs around every call.
+
+Both run as layers of the pipeline. A middleware is a layer of all entries. A policy decides for each entry whether it
+has a layer (`Policy.bind`).
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,16 @@ CallNext = Callable[[ToolCall, CallContext], Awaitable[ToolResult]]
 
 
 class Stage(IntEnum):
-    """The stage of a call at which a middleware runs, in the order of the pipeline."""
+    """The stage of a call at which a middleware or policy runs, in the order of the pipeline."""
 
     OBSERVE = 1
+    """Outermost: it sees the final result of every call, and never an exception of the stages below."""
     ADMIT = 2
+    """Before the arguments are validated, for decisions that do not depend on valid arguments."""
     DECIDE = 3
+    """After validation, and outside of the time limit, so that the user can be asked about a valid call."""
     ATTEMPT = 4
+    """Around the limits and the handler, for layers that may run them several times or not at all."""
 
 
 @runtime_checkable
@@ -54,7 +62,8 @@ class Forecast(NamedTuple):
     """The predicted outcome of a policy for a call.
 
     Attributes:
-        outcome: The policy passes the call on, stops it, or asks the user; `unknown` if only the call decides.
+        outcome: Whether the policy passes the call on, stops it, or asks the user; `unknown` if only running the call
+            can decide this.
         reason: The reason or the effect, for users.
         call: The call with changed arguments; None if they do not change.
     """
@@ -107,17 +116,17 @@ class Policy:
 
     @property
     def asking(self) -> Asker | None:
-        """The object that asks users to approve calls; None if the policy asks no user, or in another way."""
+        """The object that asks users to approve calls; None if the policy asks no user, or asks in another way."""
         return None
 
     def use_services(self, services: Any) -> None:
-        """Prepare for calls; called once, before `bind`. `services` is a `mcp_bridge.policies.PolicyServices`.
+        """Prepare for calls. Called once, before `bind`. `services` is a `mcp_bridge.policies.PolicyServices`.
 
         Raises ConfigError for options that cannot be used here.
         """
 
     def combine(self, other: Self) -> Policy | None:
-        """Return the combination with another policy of this class, or None if each decides on its own."""
+        """Return one policy in place of this one and another of the same class, or None if both stay."""
         return None
 
     def bind(self, entry: Any) -> Layer | None:
@@ -128,7 +137,7 @@ class Policy:
         raise NotImplementedError
 
     def limit_layer(self, layer: Layer) -> Layer:
-        """Return the layer, or one around it for a policy that applies to some calls of an entry. Called once."""
+        """Return the layer of `bind`, or a layer around it that skips it for some calls. Called once per entry."""
         return layer
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:

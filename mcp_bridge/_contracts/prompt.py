@@ -1,4 +1,4 @@
-"""Prompts as data: entry and arguments (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
+"""Defines the entries of prompts, and their arguments (MCP 2025-11-25 and 2026-07-28, server/prompts)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 Completions = Sequence[str] | Callable[..., Any]
-"""All values, or a function for them. The function receives the text typed so far and, as a second parameter if it has
-one, the completed arguments (a mapping of text). It may be async. The server ranks and truncates the values, unless the
-function returns MCP's completion object, a mapping with `values`, `total` and `hasMore`."""
+"""All values of an argument, or a function that suggests values.
+
+The function receives the text typed so far. If it has a second parameter, that receives the completed arguments, a
+mapping of text. It may be async. The server ranks and truncates the values, unless the function returns MCP's
+completion object, a mapping with `values`, `total` and `hasMore`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """One argument of a prompt; its value is always text on the wire."""
+    """One argument of a prompt. Clients always send its value as text."""
 
     name: str
     description: str = ""
@@ -28,8 +31,8 @@ class PromptEntry:
 
     `handler` takes the arguments (a mapping of text) as its one positional argument. If it has a parameter annotated
     `CallContext`, it also receives the context of the call. It may be async. It returns text, a content block, a
-    `Message`, or a list of these; everything but a `Message` becomes a message of the user. `completions` suggests
-    values for arguments. Raises TypeError for a handler that is not callable, and for arguments of another type.
+    `Message`, or a list of these. Text and blocks become messages of the user. `completions` suggests values for
+    arguments. Raises TypeError for a handler that is not callable, and for arguments of another type.
 
     >>> city = PromptArgument("city", required=True)
     >>> PromptEntry("trip", lambda data: f"Plan a trip to {data['city']}.", arguments=[city]).name

@@ -1,6 +1,6 @@
-"""Questions that a running call may ask the client, and their answers.
+"""Defines the questions that a running call may ask the client, and their answers.
 
-They are sent as elicitation, sampling and roots requests in the handshake versions (client/elicitation,
+The server sends them as elicitation, sampling and roots requests in the handshake versions (client/elicitation,
 client/sampling, client/roots), and as input requests in 2026-07-28 (basic/patterns/mrtr).
 """
 
@@ -28,10 +28,15 @@ class Question:
 class Form(Question):
     """A form for the user to fill in.
 
-    `schema` is a flat JSON Schema (an object with text, numbers, booleans or choices as properties), or a type: a
-    dataclass, a pydantic model, a TypedDict, or for a single value `str`, `int`, `float`, `bool`, `date`, an Enum or a
-    Literal, or a list of the last two for several choices. None asks the user to confirm: the answer is accepted or
-    not, and has no content. Never ask for secrets in a form; use a `Link`.
+    `schema` is one of these:
+
+    - a flat JSON Schema: an object with text, numbers, booleans or choices as properties,
+    - a dataclass, a pydantic model or a TypedDict,
+    - for a single value, `str`, `int`, `float`, `bool`, `date`, an Enum or a Literal,
+    - for several choices, a list of an Enum or a Literal,
+    - None to ask the user to confirm. The answer is accepted or not, and has no content.
+
+    Never ask for secrets in a form. Use a `Link`.
 
     >>> Form("How many seats?", int).schema
     <class 'int'>
@@ -43,7 +48,7 @@ class Form(Question):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalForm(Form):
-    """A form that asks whether a call may run. Only the approval gate asks it, and it asks users elsewhere too."""
+    """A form that asks whether a call may run. The approval gate uses it, and also asks users in other places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +65,10 @@ class Link(Question):
 
 @dataclass(frozen=True, slots=True)
 class Sampling(Question):
-    """A request for the client's model to write a message of at most `max_tokens`.
+    """A request for a message of the client's model, of at most `max_tokens`.
 
-    `messages` is the conversation; text is a message of the user. `tools` and `tool_choice`, in the form of MCP, and
-    `include_context` need a client that declares support for them in sampling.
+    `messages` is the conversation. A text in it is a message of the user. `tools` and `tool_choice`, in the form of
+    MCP, and `include_context` need a client that declares support for them in sampling.
 
     >>> Sampling("Summarise this in one line: ...", 100, temperature=0.2).max_tokens
     100
@@ -86,7 +91,7 @@ class Sampling(Question):
 
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
-    """A request for the folders of the client for servers to work in."""
+    """A request for the folders in which the client wants servers to work."""
 
     capability: ClassVar[str] = "roots"
 
@@ -101,10 +106,10 @@ class Answer(Generic[T]):
 
     Attributes:
         content: The data of the form, valid against its schema; empty unless accepted.
-        data: The same data as an instance of the type in the schema, which is the parameter of `Answer`; for a JSON
-            Schema, `content`. None unless accepted, so check the answer first.
-        seconds: If another instance asked the question and this one received the answer, the seconds in between.
-        again: Whether another instance had already received this answer when this instance continued the call.
+        data: The same data as an instance of the type in the schema, or `content` for a JSON Schema. It is None unless
+            accepted, so check the answer first.
+        seconds: The seconds between question and answer, if another instance of the server has asked the question.
+        again: Whether this instance continues a call for which another instance had already received this answer.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -123,20 +128,21 @@ class Answer(Generic[T]):
 
 
 class PendingAnswer(Coroutine[Any, Any, T]):
-    """The coroutine of `CallContext.ask`. Its truth value raises TypeError, because only an Answer is a yes or a no.
+    """The coroutine of `CallContext.ask`. Its truth value raises TypeError.
 
-    It is a Coroutine, so functions for coroutines take it, such as `anyio.from_thread.run`.
+    Without this, `if ctx.ask("Delete it?"):` would be true if the author forgets `await`. The class is a Coroutine, so
+    that functions for coroutines accept it, such as `anyio.from_thread.run`.
     """
 
     __slots__ = ("_coroutine",)
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
-        # Python's warning about a coroutine without `await` has this name.
+        # Python's warning about a coroutine that is never awaited names this.
         coroutine.__qualname__ = "CallContext.ask"  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:
-        # Python warns about a coroutine without `await` unless it is closed.
+        # Closing the coroutine avoids Python's warning that it was never awaited, because the error says so.
         self._coroutine.close()
         raise TypeError("ctx.ask(...) was not awaited, so there is no answer yet. Write `await ctx.ask(...)`")
 
@@ -158,7 +164,7 @@ class PendingAnswer(Coroutine[Any, Any, T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A message of the client's model. Tool uses in `content` are mappings in the form of MCP.
+    """A message of the client's model. The blocks in `content` are content, or mappings in MCP's form for tool uses.
 
     >>> from mcp_bridge.content import Text
     >>> Sampled(role="assistant", content=[Text("Blue."), Text("Green.")], model="m").text
@@ -178,7 +184,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A folder of the client for servers to work in. In current versions, `uri` begins with `file://`."""
+    """A folder in which the client wants servers to work. In current MCP versions, `uri` begins with `file://`."""
 
     uri: str
     name: str | None = None

@@ -1,4 +1,4 @@
-"""Resources as data: single ones, and URI templates (MCP 2025-11-25 and 2026-07-28, server/resources)."""
+"""Defines the entries of resources and of URI templates (MCP 2025-11-25 and 2026-07-28, server/resources)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ResourceEntry:
 
     `handler` takes `{"uri": ...}` as its one positional argument. If it has a parameter annotated `CallContext`, it
     also receives the context of the call. It may be async. It returns text, bytes, a JSON value, an `EmbeddedResource`,
-    or a list of these. `size` is in bytes. `owner` is the name of the source of the entry; the registry sets it. Raises
-    TypeError for a handler that is not callable.
+    or a list of these. `size` is in bytes. The registry sets `owner`, the name of the source. Raises TypeError for a
+    handler that is not callable.
 
     >>> ResourceEntry("config://app", lambda data: {"theme": "dark"}, mime_type="application/json").uri
     'config://app'
@@ -42,12 +42,12 @@ class ResourceEntry:
 
 @dataclass
 class ResourceTemplate:
-    """Resources behind an RFC 6570 URI template, such as `users://{id}/profile`.
+    """The resources whose URIs match an RFC 6570 template, such as `users://{id}/profile`.
 
-    `handler` takes the template's variables (text; a list of text for `{/path*}`) as its one positional argument, and
-    otherwise works like that of a `ResourceEntry`. A variable never contains the steps `.` and `..`, a null byte or an
-    absolute path. `completions` suggests values for variables. With `is_opaque`, only the text around the variables is
-    matched, and the handler takes `{"uri": ...}`: another server reads the variables.
+    `handler` takes the template's variables as its one positional argument, and otherwise works like that of a
+    `ResourceEntry`. The values are text, or a list of text for `{/path*}`. A value never contains the steps `.` and
+    `..`, a null byte or an absolute path. `completions` suggests values for variables. With `is_opaque`, another server
+    reads the variables: only the text around them is matched, and the handler takes `{"uri": ...}`.
 
     >>> ResourceTemplate("users://{id}/profile", lambda data: f"User {data['id']}").uri_template
     'users://{id}/profile'
@@ -74,7 +74,7 @@ class ResourceTemplate:
 
 @dataclass(frozen=True)
 class CompletionEntry:
-    """A function that completes one argument of a prompt or template, as an entry with a handler."""
+    """A function that completes an argument of `completed`, in the form of an entry, so that the pipeline can run it."""
 
     handler: Callable[[Any], Any]
     completed: PromptEntry | ResourceTemplate

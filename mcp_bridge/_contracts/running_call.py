@@ -1,11 +1,11 @@
-"""RunningCall: a call in the pipeline, with all its state.
+"""Defines RunningCall, a call in the pipeline with all its state.
 
 One object accompanies a call through the pipeline, its policies and its handler. What it can do depends on its class:
 
 - A `RunningCall` is a call without a client, such as one of the command line. Questions raise MissingCapability.
-- A call of a client is a subclass of `_server/`, which sends progress, log messages and questions.
-- A `NestedCall` is made by `invoke` and its relatives. It asks the same client as the outer call, through that call,
-  and counts against no other deadline.
+- A call of a client has a subclass of `_server/`, which sends progress, log messages and questions.
+- A `NestedCall` is a call that a handler makes, such as with `invoke`. It asks the same client through the outer call,
+  and also ends at the deadlines of its outer calls.
 
 While a call waits for the user, it releases its holds: its deadlines pause, and other calls get its slots. So a slow
 user neither ends a call nor blocks the server (`release_holds`).
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Caller(Protocol):
-    """Runs nested calls. The registry is one.
+    """Runs nested calls. `ToolRegistry` implements it.
 
     Attributes:
         lifespan: The value of the lifespan of the server; None if there is none.
@@ -81,16 +81,16 @@ class Hold(Protocol):
         """When the call must end, in seconds of the event loop's clock; infinite without a deadline."""
 
     def pause(self) -> None:
-        """Release it until `resume`."""
+        """Release the hold until `resume`."""
 
     def resume(self) -> None:
-        """Take it back without waiting, because the call may be in cancellation."""
+        """Take the hold back without waiting, because the call may be in the middle of its cancellation."""
 
 
 class PolicyDecision(NamedTuple):
     """The decision of a policy to allow or deny a call, or to answer it in place of the tool.
 
-    `by` is the decider for the policy, such as a user at a terminal.
+    `by` names who has decided for the policy, such as a user at a terminal.
 
     >>> PolicyDecision("quota", "denied", reason="over the quota").to_json()
     {'policy': 'quota', 'decision': 'denied', 'reason': 'over the quota'}
@@ -111,23 +111,24 @@ class RunningCall(CallContext):
 
     Attributes:
         caller: The registry for nested calls; None outside a registry.
-        client: The client for quotas; None if the server has only one client.
-        since: The time of the questions from which this call continues after another instance, in seconds since 1970.
-        pipeline: The pipeline of this call and of its nested calls.
-        is_in_thread: Whether the handler has a thread. Then its nested calls count against no client, because they
+        client: The key of the client for quotas; None if the server has only one client.
+        since: When another instance of the server asked the questions from which this call continues, in seconds since
+            1970; None if the call started here.
+        pipeline: The pipeline of this call and of its nested calls. Set by the registry.
+        is_in_thread: Whether the handler runs in a thread. Then its nested calls count against no client, because they
             would wait for the threads of other calls of the client. Set by the pipeline.
-        started: Whether the handler has begun. Set by the pipeline, as are `needs` and `holds`.
-        needs: The `NeedsInput` for which the call waits between two runs of its handler.
-        holds: The deadlines and slots of the call.
-        check: Raises InvalidArguments for a call to this tool with invalid arguments. Set during the stage DECIDE.
+        started: Whether the handler has begun. Set by the pipeline.
+        needs: The `NeedsInput` for which the call waits between two runs of its handler. Set by the pipeline.
+        holds: The deadlines and slots of the call. Set by the pipeline.
+        check: Raises InvalidArguments for a call to this tool with invalid arguments. Set before the stage DECIDE.
         check_output: Raises InvalidOutput for an invalid output of this tool, with the name of the policy that has
-            changed it. Set during the stage DECIDE if the tool has an output schema.
-        approved_call: The call in the question to the user for approval.
+            changed the output. Set before the stage DECIDE if the tool has an output schema.
+        approved_call: The call as the user was asked to approve it.
         is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
-            questions, or the state of its session.
-        injected: Injected texts of policies for the model, from the results of nested calls.
+            questions, or the state of its session. The result of such a call is not cached.
+        injected: Texts that policies have injected into the results of nested calls, for the model.
         decisions: The decisions of policies about the call, in order.
-        observation: The call for its observer; None without one. Set by the pipeline.
+        observation: The record of an observer about the call; None without an observer. Set by the pipeline.
     """
 
     __slots__ = (
@@ -171,7 +172,9 @@ class RunningCall(CallContext):
         # The id of the first request stays, even if a suspended call continues with another one.
         self._call_id = request_id
         self.observation: ObservedCall | None = None
+        # The numbers of open questions, of nested calls that have begun, and of ids for nested calls.
         self._asked = self._calls = self._ids = 0
+        # The holds that the open questions have paused.
         self._paused: Sequence[Hold] = ()
         self._lifespan: Any = None
 
@@ -187,7 +190,7 @@ class RunningCall(CallContext):
 
     @property
     def deadline(self) -> float | None:
-        # A generator expression would cost more than the rest.
+        # A generator expression would cost more than this loop.
         nearest = math.inf
         for hold in self.holds:
             nearest = min(nearest, hold.deadline)
@@ -195,7 +198,10 @@ class RunningCall(CallContext):
 
     @property
     def state_key(self) -> str:
-        """The key of state for the caller: the session, else this call; empty if there is only one client."""
+        """The key under which the server keeps state for the caller: the session, or this call if it has no session.
+
+        It is empty if there is only one client.
+        """
         return self.session
 
     @property
@@ -210,14 +216,14 @@ class RunningCall(CallContext):
 
     @property
     def session_state(self) -> StateValues:
-        """The values behind `get_state`: those of the session, or of this call if it has none."""
+        """The values of `get_state`: those of the session, or of this call if it has no session."""
         self.is_interactive = True
         if self._session_state is None:
             self._session_state = self.open_session_state()
         return self._session_state
 
     def open_session_state(self) -> StateValues:
-        """Return the values behind `get_state`; called once, when the call first uses them."""
+        """Return the values of `get_state`. Called once, when the call first uses them."""
         return SessionState()
 
     def _use_state(self) -> StateValues:
@@ -235,11 +241,11 @@ class RunningCall(CallContext):
         self.is_interactive = True
 
     def add_filter(self, change: Callable[[Any], Any]) -> None:
-        """Change the texts of progress, and the data and loggers of log messages, before the client gets them."""
+        """Change texts of progress, and data and loggers of log messages, by a function before the client gets them."""
         self._filters = (*self._filters, change)
 
     def filter_message(self, data: Any) -> Any:
-        """Return a text or data for the client after the filters, and record that the call is interactive."""
+        """Apply the filters to a text or data for the client, and record that the call is interactive."""
         self.is_interactive = True
         for change in self._filters:
             data = change(data)
@@ -254,27 +260,31 @@ class RunningCall(CallContext):
         raise MissingCapability({question.capability: {} for question in questions.values()})
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
-        """Wait until a request of the client is open; return its answer to a question after the end of `ask`.
+        """Wait for the next request of the client, and return its answer to a question whose `ask` has already ended.
 
-        Return None if the client sends no answer, or cannot send one later. Between two requests, another instance may
-        continue the call. Raises InvalidAnswer.
+        This is an answer that comes after the question has timed out. Return None if the client sends no answer, or
+        cannot send one later. Between two requests, another instance may continue the call. Raises InvalidAnswer.
         """
         return None
 
     async def wait_until_owned(self) -> None:
-        """Wait until no other instance of the server can continue this call: only this one knows a decision."""
+        """Wait until no other instance of the server can continue this call.
+
+        Then a decision that only this instance knows cannot be lost.
+        """
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Run `callback` in the event loop when this session ends, if the server can detect that."""
+        """Run `callback` in the event loop when the session of this call ends, if the server can detect that."""
 
     async def close_stream(self) -> None:
         """Close the stream of this call if its client uses a handshake version and can resume the stream later."""
 
     @contextmanager
     def release_holds(self) -> Iterator[None]:
-        """Release the holds while the call waits for the user. After the last of several questions, take them back."""
+        """Release the holds while the call waits for the user. After the last open question, take them back."""
         if not self._asked:
             self._paused = list(self.holds)
+            # The innermost hold, which was taken last, is released first.
             for hold in reversed(self._paused):
                 hold.pause()
         self._asked += 1
@@ -283,7 +293,7 @@ class RunningCall(CallContext):
         finally:
             self._asked -= 1
             if not self._asked:
-                # A thread may still ask after its call has ended.
+                # An abandoned thread may still ask after its call has ended and given up its holds.
                 for hold in self._paused:
                     if hold in self.holds:
                         hold.resume()
@@ -295,9 +305,9 @@ class RunningCall(CallContext):
         return await self._get_caller().dispatch(self.create_call(name, arguments), self)
 
     async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
-        """Call the tool of an agent through the same pipeline, with the handler of this entry.
+        """Call an unpublished entry, such as a tool of an agent, through the same pipeline.
 
-        Policies see the entry as they see a published one; hooks see the name `known_as`, if there is one. Raises
+        Policies treat the entry like a published one. Hooks see the name `known_as`, if there is one. Raises
         RuntimeError if this call runs outside a registry.
         """
         call = self.create_call(entry.name, arguments, known_as)
@@ -312,7 +322,7 @@ class RunningCall(CallContext):
         return [item for item in result.content or () if isinstance(item, EmbeddedResource)]
 
     async def fetch_resource(self, uri: str) -> ToolResult:
-        """Read a resource through the same pipeline. The content of the result is the contents, or an error.
+        """Read a resource through the same pipeline. The contents of the resource are the content of the result.
 
         Raises ResourceNotFound, and RuntimeError if this call runs outside a registry.
         """
@@ -323,7 +333,7 @@ class RunningCall(CallContext):
             self.caller.resource_updated(uri)
 
     def create_call(self, name: str, arguments: Any = None, known_as: str = "") -> ToolCall:
-        """Return a nested call. Its id is that of this call with a number: `7.1`, `7.2`, `7.2.1`."""
+        """Return a nested call. Its id is that of this call with a number, such as `7.1`, `7.2` and `7.2.1`."""
         self._ids += 1
         data = {} if arguments is None else arguments
         return ToolCall(id=f"{self._call_id}.{self._ids}", name=name, arguments=data, known_as=known_as)
@@ -334,7 +344,7 @@ class RunningCall(CallContext):
         return NestedCall(self, call_id)
 
     def pass_injections(self, texts: Iterable[InjectedText]) -> None:
-        """Pass the injected texts of this call's result to the outer call, if there is one."""
+        """Pass the texts that policies have injected into this call's result to the outer call, if there is one."""
 
     def _get_caller(self) -> Caller:
         if self.caller is None:
@@ -343,7 +353,7 @@ class RunningCall(CallContext):
 
 
 def start_call(ctx: CallContext) -> RunningCall:
-    """Return a context as a call for the pipeline: the same object, or a new call with the caller of the context."""
+    """Return a RunningCall unchanged, and for any other context a new call with the same data about the caller."""
     if isinstance(ctx, RunningCall):
         return ctx
     return RunningCall(
@@ -357,7 +367,7 @@ def start_call(ctx: CallContext) -> RunningCall:
 
 
 class NestedCall(RunningCall):
-    """A nested call: with its own deadline, answers and state, and the client of the outer call."""
+    """A nested call. It has its own deadline, answers and `state`, and the client of the outer call."""
 
     __slots__ = ("_outer",)
 
@@ -373,7 +383,9 @@ class NestedCall(RunningCall):
         self._outer = outer
         if not outer.is_in_thread:
             self.client = outer.client
-        self.pipeline, self.started = outer.pipeline, True
+        self.pipeline = outer.pipeline
+        # The handler of the outer call has begun, which `has_begun` and the limits of the pipeline depend on.
+        self.started = True
 
     @property
     def parent_id(self) -> str:
@@ -410,7 +422,7 @@ class NestedCall(RunningCall):
         return self._outer.session_state
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once; the deadlines of the outer calls pause too."""
+        """Ask several questions at once. The deadlines of the outer calls pause too."""
         self.is_interactive = True
         with self.release_holds():
             return await self._outer.put(questions)

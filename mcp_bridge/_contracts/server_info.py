@@ -1,4 +1,4 @@
-"""ServerInfo: the server's presentation and lifespan, declared by a Python file or an embedding program."""
+"""ServerInfo, with which a Python file or an embedding program declares how its server presents itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SessionState: shared values of the calls of one session."""
+"""SessionState stores the values that calls of one session share (`CallContext.get_state`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mcp_bridge._contracts.store import Store
 
 TTL = 24 * 3600.0
-"""Seconds after which a value expires unless it is set again."""
+"""Seconds after which a value expires, unless it is set again."""
 MAX_SIZE = 1024 * 1024
 """The maximum number of bytes of a value's JSON."""
 
@@ -31,7 +31,8 @@ class SessionState:
 
     def __init__(self, store: Store | None = None, session: str = "") -> None:
         self._store = store
-        # Clients may choose the name of a session. The length keeps the keys of two sessions apart.
+        # Clients may choose the names of sessions. With the length of the name, no name and key can form the prefix of
+        # another session.
         self._prefix = f"mcp-bridge/state/{len(session)}/{session}/"
         self._values: dict[str, bytes] = {}
 

@@ -1,4 +1,8 @@
-"""Source, the base class of all sources of tools: its offers, its state, and its services."""
+"""Defines Source, the base class of all sources of tools, and what a source exchanges with the bridge.
+
+A source publishes an `Offer` with all its entries, again after each change. The bridge gives it a `SourceContext` when
+it is built, and `SourceServices` before it runs. A source that depends on a connection has a `SourceStatus`.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,10 @@ class Offer:
     Attributes:
         problems: A line for each entry that could not be published.
         notes: A line for each entry that was changed to publish it.
-        server: A description of the server by the source; the settings take precedence.
+        server: How the source wants the server to present itself. The settings take precedence.
         partial: Whether entries with names of other sources are left out. Otherwise, one such name rejects the offer.
-        is_repaired: Whether the source has checked the schemas of its tools, in a thread.
+        is_repaired: Whether the source has already checked and repaired the schemas of its tools, in a thread.
+            Otherwise, the bridge does so in the event loop.
     """
 
     tools: Sequence[ToolEntry] = ()
@@ -52,13 +57,14 @@ class Offer:
 
 
 Publish = Callable[[Offer], None]
+"""Replaces the published entries of the source by those of an offer."""
 
 
 class SourceState(StrEnum):
-    """The state of a source.
+    """The state of a source that depends on a connection.
 
-    STARTING: the first attempt to connect is being made. READY: everything is available. DEGRADED: some of it is not,
-    or the connection was lost and is being restored. BROKEN: the last attempts to connect have failed.
+    STARTING: It makes its first attempt to connect. READY: Everything is available. DEGRADED: Something is not
+    available, or the connection was lost and is being restored. BROKEN: The last attempts to connect have failed.
     """
 
     STARTING = "starting"
@@ -72,11 +78,11 @@ class SourceStatus:
     """The state of a source.
 
     Attributes:
-        since: The begin of the state, in seconds since 1970.
+        since: The beginning of the state, in seconds since 1970.
         reason: Why the source is not ready; empty if it is.
         failures: The number of successive attempts to connect that have failed or led to a short connection.
-        server: The name of the server by itself; empty before the first connection.
-        version: The version of the server.
+        server: The name that the other server reports; empty before the first connection.
+        version: The version that the other server reports.
     """
 
     state: SourceState
@@ -92,7 +98,7 @@ class SourceStatus:
 
 
 class StartTurns(Protocol):
-    """Lets a few servers start at once; an `anyio.CapacityLimiter` is one."""
+    """Limits how many servers start at the same time. `anyio.CapacityLimiter` has these methods."""
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a turn."""
@@ -102,7 +108,10 @@ class StartTurns(Protocol):
 
 
 class DefinitionFile(Protocol):
-    """The lock file of a settings file, for all its sources (`mcp_bridge._upstream.trust.definition_lock`)."""
+    """The lock file of a settings file, with the definitions of other servers that the user has accepted.
+
+    `mcp_bridge._upstream.trust.definition_lock` implements it.
+    """
 
     @property
     def command(self) -> str:
@@ -120,7 +129,10 @@ class DefinitionFile(Protocol):
 
 
 class ToolSelection(Protocol):
-    """Selects the published tools of a source, and their names: a `mcp_bridge._engine.selection.Selection`."""
+    """Selects the published tools of a source, and chooses their names.
+
+    `mcp_bridge._engine.selection.Selection` implements it.
+    """
 
     def select_tools(self, entries: Iterable[ToolEntry], owner: str) -> Iterable[ToolEntry]:
         """Yield the selected entries with their published names, overrides and owner."""
@@ -131,7 +143,7 @@ class ToolSelection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
-    """Settings for all sources.
+    """The settings that all sources share.
 
     Attributes:
         directory: The folder of the settings file, where relative paths start.
@@ -139,8 +151,8 @@ class SourceContext:
         working_dir: The folder in which tools work. Default: `directory`.
         uses_roots: Whether the first root of each client replaces `working_dir`.
         settings_file: The settings file; None if the settings are not from a file.
-        store: The shared store of several servers; None if there is none.
-        open_lock: Returns the lock file of the settings file.
+        store: The store that several instances of the server share; None if there is none.
+        open_lock: Returns the lock file of the settings file; None without one.
     """
 
     directory: Path = field(default_factory=Path)
@@ -154,13 +166,13 @@ class SourceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceServices:
-    """Services of a bridge, or of a worker process, for a source.
+    """What a source can use of its bridge, or of its worker process.
 
     Attributes:
-        selection: Selects the published tools. Agents of the source call these tools as published.
-        hide_secrets: Redacts secrets. A source calls it with each secret before using it.
-        report_update: Reports a change of the resource with this URI, from any thread; None in a worker.
-        starts: Limits the number of servers that start together; None for no limit.
+        selection: Selects the published tools. Agents of the source call the tools as they are published.
+        hide_secrets: Redacts these secrets from now on. A source calls it with each secret before using the secret.
+        report_update: Reports a change of the resource with a URI, from any thread; None in a worker.
+        starts: Limits how many servers start at the same time; None for no limit.
         describe_absence: Returns why a tool is missing, or an empty text.
     """
 
@@ -182,17 +194,17 @@ class Source:
 
     Attributes:
         Options: The pydantic model of the options in the settings. Without one, the source has no options.
-        has_prefix: Whether the names of tools begin with the name of the source, unless the settings say otherwise.
-        is_derived: Whether the tools derive from tools of other sources. Then the source runs once these have
+        has_prefix: Whether the names of tools begin with the name of the source, unless the settings set a prefix.
+        is_derived: Whether the tools derive from tools of other sources. Such a source starts after all others have
             published or failed.
         reads_secrets: Whether the source reads secrets while it runs.
         describes_server: Whether an offer may have a `server`. Clients wait for such a source, so it has to be fast.
         name: The name of the source.
         options: The options, validated.
-        context: Settings for all sources.
-        services: Services of the bridge; available in `run`.
-        middleware: Runs around every call of the bridge, including calls to other sources.
-        asking: Asks users to approve calls; None if the source does not, or runs entirely in worker processes.
+        context: The settings that all sources share.
+        services: The services of the bridge, from `attach` on.
+        middleware: Middleware around every call of the bridge, including calls to other sources.
+        asking: Asks users to approve calls; None if the source asks no user, or runs entirely in worker processes.
         status: The state of the connection on which the source depends; None if it depends on none.
     """
 
@@ -216,7 +228,7 @@ class Source:
 
     @classmethod
     def load_options(cls) -> type[Any] | None:
-        """Return the model of the options. A source that imports pydantic late overrides it."""
+        """Return the model of the options. A source overrides this to import pydantic late."""
         return cls.Options
 
     @classmethod
@@ -226,59 +238,65 @@ class Source:
 
     @classmethod
     def build(cls, name: str, options: Any, context: SourceContext) -> Self:
-        """Build the source of the settings. A source with a constructor of another form overrides it."""
+        """Build a source from the settings. A source with another constructor overrides this."""
         return cls(name, options, context)
 
     def attach(self, services: SourceServices) -> None:
-        """Use these services; called before `run`."""
+        """Use these services. The bridge calls this before `run`."""
         self.services = services
 
     async def run(self, publish: Publish) -> None:
         """Publish offers until cancelled, or return when nothing will change any more.
 
-        This is the source's whole life, in one task. Cancelling it closes the source. If it raises, its own offer is
-        withdrawn; other sources continue.
+        This is the source's whole life, in one task. Cancelling the task closes the source. If it raises, the bridge
+        withdraws the offer of this source, and other sources continue.
         """
         raise NotImplementedError
 
     async def restore(self, publish: Publish) -> None:
-        """Publish the stored list of an earlier connection, if there is one. `run` follows once all sources have."""
+        """Publish the stored list of an earlier connection, if there is one.
+
+        All sources do this before one of them runs, because servers that start would delay it.
+        """
 
     def list_files(self) -> Sequence[Path] | None:
-        """Return the existing files and folders that the source reads, or None for all of the settings' folder.
+        """Return the existing files and folders that the source reads, or None for the whole folder of the settings.
 
         A source in a sandbox can read nothing else in the folder of the settings.
         """
         return None
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these secrets of the bridge in logs and files of the source's own."""
+        """Redact these secrets of the bridge in logs and files that the source itself writes."""
 
     def disable_middleware(self) -> bool:
-        """Remove the middleware, so that the source can run entirely in worker processes; called before `run`.
+        """Remove the middleware, so that the source can run entirely in worker processes. Called before `run`.
 
-        Return False, and change nothing, if the settings require it. `run` raises SourceError if the source turns out
-        to require middleware.
+        Return False, and change nothing, if the settings require the middleware. `run` raises SourceError if the source
+        later turns out to require it.
         """
         return False
 
     def disable_recording(self) -> None:
-        """Only read the files of the settings; called before `run`."""
+        """Write no files about other servers. Called before `run`, for commands that only list entries."""
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
-        """Call these tools of the source from now on, under their original names: some of them run in workers."""
+        """Use these entries when the source calls its own tools, because the handlers of some run in workers.
+
+        The entries have the original names.
+        """
 
     def request_attempt(self) -> None:
-        """Try to connect soon, if there is no connection: a client has requested a list."""
+        """Try to connect soon, if there is no connection. Called when a client requests a list."""
 
     async def wait_for_attempt(self) -> None:
         """Wait until the first attempt to connect has succeeded or failed."""
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Report the changes of this resource from now on, or stop. It may be a resource of another source.
+        """Report changes of this resource from now on, or no longer. It may be a resource of another source.
 
-        Only called for a source with a `status`.
+        Called only for a source with a `status`.
         """
 
     async def wait_until_followed(self) -> None:
-        """Wait until no change of these resources can be missed, if that is possible now."""
+        """Wait until the source notices every change of the followed resources, if that is possible now."""

@@ -1,4 +1,4 @@
-"""State: settings of calls that wait for answers."""
+"""State, with which `serve` and `asgi_app` set how calls wait for answers and where their state is kept."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mcp_bridge._contracts.tasks import TaskOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Settings of calls that wait for answers.
+    """Settings for calls that wait for answers, and for tasks.
 
     >>> State(keys=["a secret of at least thirty-two bytes"], ttl=120).suspended
     256
 
     Attributes:
-        keys: Secrets of at least 32 bytes. They seal the state of a call while the client carries it. The first key
-            seals and every key opens, so keys can be rotated while serving. Instances with the same keys continue each
-            other's calls. Without keys, this process generates one.
+        keys: Secrets of at least 32 bytes. They encrypt the state of a call while it passes through the client. The
+            first key encrypts and every key decrypts, so keys can be replaced while instances serve. Instances with the
+            same keys continue each other's calls. Without keys, this process generates one.
         ttl: The maximum number of seconds that a question waits for its answer.
         suspended: The maximum number of waiting calls.
-        store: Records used states; None for the memory of this process.
+        store: Records which states were used, because each is valid once; None for the memory of this process.
         tasks: The options of calls that continue as tasks; None for no tasks.
     """
 

@@ -1,4 +1,4 @@
-"""Stores, which keep state after the end of a call."""
+"""Defines stores, which keep state beyond the end of a call, in memory or for several instances of the server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Store(Protocol):
         """Store a value for `ttl` seconds."""
 
     async def add(self, key: str, value: bytes, ttl: float) -> bool:
-        """Store a value unless the key exists, atomically; return whether it was stored."""
+        """Store a value unless the key exists, in one atomic step. Return whether the value was stored."""
 
     async def delete(self, key: str) -> None:
         """Delete a value, if it exists."""
@@ -37,19 +37,19 @@ class ListableStore(Store, Protocol):
     """A store with a list of its keys, for users who inspect its contents."""
 
     async def keys(self, prefix: str) -> Sequence[str]:
-        """Return the keys that begin with `prefix`, of values that have not expired."""
+        """Return the keys that begin with `prefix`, without those of expired values."""
 
 
 @runtime_checkable
 class ClosableStore(Protocol):
-    """A store with connections. They are closed at the end of the server."""
+    """A store with connections, which the server closes at its end."""
 
     async def aclose(self) -> None:
         """Close the connections."""
 
 
 class StoreAddress(NamedTuple):
-    """Where the settings keep state.
+    """The kind of a store, and where it keeps its values.
 
     Attributes:
         type: `memory`, `sqlite`, `redis`, or `module:attribute` for a third-party store.

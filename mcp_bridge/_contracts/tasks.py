@@ -1,4 +1,8 @@
-"""Tasks: calls whose results a client fetches later (extension io.modelcontextprotocol/tasks, SEP-2663)."""
+"""Defines tasks, calls whose results a client fetches later (extension io.modelcontextprotocol/tasks, SEP-2663).
+
+`ToolTasks` and `TaskOptions` are settings. The server makes a `TaskOrder` from a call and submits it to a `TaskEngine`,
+in memory or in Redis, which keeps its `TaskState` and runs it as a `RunnableTask`.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,10 @@ class ToolTasks(NamedTuple):
     Attributes:
         mode: With `optional`, the default, calls become tasks if the client supports tasks. With `required`, only
             clients that support tasks can call the tool. With `forbidden`, no call becomes a task.
-        after: The seconds after which a call continues as a task; 0 makes each call a task immediately.
-        timeout: The maximum seconds of each attempt, without the time in which it waits for the user.
+        after: The seconds after which a call continues as a task. With 0, each call is a task immediately.
+        timeout: The maximum number of seconds of each attempt, without the time in which it waits for the user.
         retries: The maximum number of retries of a failed task. Default: 0.
-        backoff: The seconds before the first retry. Each further one waits twice as long, at most 5 minutes.
+        backoff: The seconds before the first retry. The time doubles before each further one, up to 5 minutes.
     """
 
     mode: TaskMode | None = None
@@ -44,7 +48,8 @@ class ToolTasks(NamedTuple):
 
     def with_defaults(self, others: ToolTasks) -> ToolTasks:
         """Return these options, with those of `others` in place of None."""
-        return others._replace(**{name: value for name, value in self._asdict().items() if value is not None})
+        changes = {name: value for name, value in self._asdict().items() if value is not None}
+        return others._replace(**changes)
 
 
 def read_tool_tasks(declaration: ToolTasks | TaskMode) -> ToolTasks:
@@ -69,17 +74,17 @@ class TaskOptions(NamedTuple):
         timeout: See `ToolTasks`.
         backoff: See `ToolTasks`.
         ttl: The seconds for which a task and its result are kept, from its creation.
-        poll: The seconds between two requests of a client for the state of a task.
+        poll: The seconds that clients should wait between two requests for the state of a task.
         most: The maximum number of tasks. If there are several clients, each can have at most three quarters of them.
         size: The maximum number of bytes of all results.
-        tools: Options of single tools, by patterns of their names; the first pattern that matches applies. They take
-            precedence over the declarations of tools.
-        url: The place of tasks: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
-        concurrency: The maximum number of running tasks in this process. With Redis it may be 0: other processes run
-            them.
-        lease: With Redis, if a process ends, another one starts its tasks again after this many seconds.
+        tools: Options of single tools, by patterns of their names. The first matching pattern applies. These options
+            take precedence over the declarations of tools.
+        url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
+        concurrency: The maximum number of tasks that run in this process. With Redis it may be 0, so that only other
+            processes run tasks.
+        lease: With Redis, the seconds after which another process starts the tasks of a process that has ended.
         attempts: With Redis, the maximum number of starts of a task whose processes end.
-        drain: With Redis, when this process shuts down, its tasks have this many seconds to finish. After them, another
+        drain: With Redis, the seconds that running tasks have to finish when this process shuts down. Then another
             process starts them again.
     """
 
@@ -103,13 +108,17 @@ class TaskOrder:
     """A call that runs as a task: the parameters of tools/call, and its caller.
 
     Attributes:
-        id: The handle of the task. It cannot be guessed.
-        client: The client for quotas; None if the server has only one client.
-        created: In seconds since 1970.
-        ttl: In seconds from `created`.
-        timeout: In seconds of running, for each attempt.
+        id: The handle of the task. It cannot be guessed, because it grants access to the task.
+        params: The parameters of tools/call.
+        version: The MCP version of the client.
+        request_id: The id of the request that started the task.
+        principal: The authenticated caller, or None.
+        client: The key of the client for quotas; None if the server has only one client.
+        created: The time of the creation, in seconds since 1970.
+        ttl: The seconds from `created` until the task is deleted.
+        timeout: The maximum number of seconds that each attempt may run.
         retries: The maximum number of retries after a failure.
-        backoff: In seconds, before the first retry.
+        backoff: The seconds before the first retry.
         run: The number of this run, from 1. A task runs again after a failure, and if its process ends.
         failures: The number of failed attempts.
     """
@@ -130,10 +139,12 @@ class TaskOrder:
 
     @property
     def expires(self) -> float:
+        """When the task is deleted, in seconds since 1970."""
         return self.created + self.ttl
 
     def compute_delay(self) -> float | None:
-        """Return the seconds until the next attempt after a failure; None if there is none."""
+        """Return the seconds until the next attempt after a failure, or None if there is no further attempt."""
+        # The exponent is limited, because a larger one could overflow the float.
         delay = min(self.backoff * 2.0 ** min(self.failures, 64), MAX_BACKOFF)
         if self.failures >= self.retries or time.time() + delay >= self.expires:
             return None
@@ -145,12 +156,12 @@ class TaskState:
     """The state of a task at one time.
 
     Attributes:
-        message: The current step of the task, or the reason of its failure.
+        message: The current step of the task, or the reason for its failure.
         progress: The last progress, its total if known, and its message.
         requests: Requests for input from the client, by key.
         result: The result of a completed task, in the form of tools/call.
         error: The JSON-RPC error of a failed task.
-        updated: In seconds since 1970.
+        updated: The time of the last change, in seconds since 1970.
     """
 
     status: TaskStatus = "working"
@@ -163,11 +174,12 @@ class TaskState:
 
     @property
     def is_final(self) -> bool:
+        """Whether the task has ended."""
         return self.status in ("completed", "failed", "cancelled")
 
 
 class TaskRecord(NamedTuple):
-    """A task of an engine."""
+    """A task as an engine keeps it."""
 
     order: TaskOrder
     state: TaskState
@@ -179,10 +191,10 @@ class RunnableTask(Protocol):
     state: TaskState
 
     async def run_to_end(self) -> float | None:
-        """Run the call to a final state, or to a failure that the engine has to repeat.
+        """Run the call to a final state, or to a failure after which the engine has to run it again.
 
-        Return the seconds until the task runs again; None if its state is final. Raises only if the task of the event
-        loop is cancelled.
+        Return the seconds until the next run, or None if the state is final. Raises only if the task of the event loop
+        is cancelled.
         """
 
     def deliver(self, responses: Mapping[str, Any]) -> None:
@@ -200,7 +212,7 @@ class TaskEngine(Protocol):
     """Keeps tasks and runs them."""
 
     async def run_tasks(self, make_task: MakeTask, *, task_status: Any = None) -> None:
-        """Run tasks until cancelled. Reports its start to `task_status`, as anyio does."""
+        """Run tasks until cancelled. `task_status`, that of `anyio.TaskGroup.start`, receives the start."""
 
     async def submit_task(self, order: TaskOrder) -> None:
         """Start a task. When this returns, `find_task` finds it. Raises Overloaded."""
@@ -209,7 +221,7 @@ class TaskEngine(Protocol):
         """Return a task; None if it is unknown or has expired."""
 
     async def wait_for_change(self, task_id: str, seen: TaskState, seconds: float) -> TaskRecord | None:
-        """Return a task once its state is no longer `seen`, or after `seconds` at the latest."""
+        """Return a task as soon as its state is no longer `seen`, or after `seconds`."""
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
         """Pass the client's answers to a task."""
@@ -218,4 +230,4 @@ class TaskEngine(Protocol):
         """Cancel a task, unless it has ended."""
 
     async def remove_task(self, task_id: str) -> None:
-        """Cancel a task and remove it: its client has the result, or wants none."""
+        """Cancel a task and remove it, because its client has the result, or wants none."""

@@ -1,4 +1,8 @@
-"""Tools as data: definition, hints (MCP server/tools, "ToolAnnotations"), entry, call, result."""
+"""Defines tools, calls and results as data. Nearly every module uses them.
+
+A `ToolEntry` is a tool with its handler, a `ToolDefinition` what clients learn about it, a `ToolCall` one call, and a
+`ToolResult` its result.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
-# Content is imported for the first call.
+# At run time, only calls need content, and only declarations need tasks.
 if TYPE_CHECKING:
     from mcp_bridge._contracts.content import Content
     from mcp_bridge._contracts.tasks import ToolTasks
 
 X_MCP_HEADER = "x-mcp-header"
-"""The keyword in an argument's schema with the name of the header for HTTP clients, see `Header`."""
+"""The keyword in the schema of an argument with the name of its HTTP header (see `Header`)."""
 
 Tags = list[str] | tuple[str, ...] | Set[str]
 
 
 def list_tags(tags: Tags | None) -> list[str]:
-    """Return tags as a list; those of a set are sorted."""
+    """Return tags as a list. The tags of a set are sorted, so that the order is the same at each start."""
     if isinstance(tags, Set):
         return sorted(tags, key=str)
     return list(tags or ())
@@ -26,7 +30,7 @@ def list_tags(tags: Tags | None) -> list[str]:
 
 @dataclass
 class ToolDefinition:
-    """A tool without its handler: the tool_use API's fields and MCP's presentation fields.
+    """A tool without its handler, with the fields of the tool_use API and MCP's fields for presentation.
 
     >>> ToolDefinition("forecast", "The weather of tomorrow", "weather", {"type": "object"}, tags=["web"]).title is None
     True
@@ -54,16 +58,20 @@ def _to_dict(value: Any) -> dict[str, Any]:
 
 
 class ToolHints(TypedDict, total=False):
-    """The effects of a tool. They help clients decide when to ask users, and are not enforced."""
+    """The effects of a tool (MCP server/tools, "ToolAnnotations").
+
+    They help clients decide when to ask users. The bridge does not enforce them, but some policies apply only to tools
+    with certain hints.
+    """
 
     read_only: bool | None
-    """It changes nothing."""
+    """Whether the tool changes nothing."""
     destructive: bool | None
-    """It may delete or overwrite, rather than only add."""
+    """Whether the tool may delete or overwrite things, rather than only add them."""
     idempotent: bool | None
-    """A second call with the same arguments changes nothing more."""
+    """Whether a second call with the same arguments changes nothing more."""
     open_world: bool | None
-    """It interacts with an open set of things, such as the web."""
+    """Whether the tool interacts with an open set of things, such as the web."""
 
 
 _ANNOTATIONS = {
@@ -75,7 +83,7 @@ _ANNOTATIONS = {
 
 
 def add_hints(annotations: Mapping[str, Any] | None, hints: ToolHints) -> dict[str, Any]:
-    """Return MCP's annotations with these hints, except those that are None. Raises TypeError for duplicates."""
+    """Return MCP's annotations with those hints that are not None. Raises TypeError if one is in both arguments."""
     result = dict(annotations or {})
     for name, value in cast("Mapping[str, Any]", hints).items():
         if value is None:
@@ -96,11 +104,11 @@ class ToolEntry:
     Attributes:
         handler: Takes the input data as its one positional argument. If it has a parameter annotated `CallContext`, it
             also receives the context of the call, by that parameter's name. It may be async.
-        owner: The name of the source of the entry; the registry sets it.
+        owner: The name of the source of the entry. The registry sets it.
         original_name: The name in that source, if the entry is published under another one.
-        affinity: The name of the argument, and of the output field, with the id of state in the process of the
-            handler. Isolated calls with the same id run in the same process.
-        is_listed: Whether the tool is in lists. It can always be called by its name.
+        affinity: The name of an argument and of a field of the output. Both contain the id of state that the handler
+            keeps in its process, such as a conversation. Isolated calls with the same id run in the same process.
+        is_listed: Whether the tool is in lists. It can be called by its name in any case.
         tasks: How calls become tasks, unless the settings have options for the tool.
     """
 
@@ -123,13 +131,13 @@ class ToolEntry:
 
     @property
     def name_in_source(self) -> str:
-        """The name of the tool for the source, its modules and its agents."""
+        """The name by which the source, its modules and its agents know the tool."""
         return self.original_name or self.name
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
-        """Return this entry as a definition. Schemas are shared with the entry, tags are copied.
+        """Return this entry as a definition, which shares the schemas with the entry.
 
-        Presentation fields of a wrong type, such as None, become empty, so that no entry can break a list.
+        Other fields of a wrong type, such as None, become empty, so that no entry can break a list.
         """
         return ToolDefinition(
             name=self.name,
@@ -163,12 +171,15 @@ class ToolCall:
     """One call. The pipeline validates `arguments` and passes them to the handler.
 
     Reading a resource, getting a prompt and completing an argument are calls too, of another `kind`. Then `name` is the
-    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments. `root` is the path
-    of `arguments` in the data of the caller: `$.input` if the caller wraps them. `known_as` is the name for hooks, if
-    it is not the published one: agents of Amplifier know the tools of their source by the names of the modules.
+    URI or the prompt's name, and `arguments` are the template's variables or the prompt's arguments.
 
     >>> ToolCall(id="1", name="forecast", arguments={"city": "Ulm"}).kind
     'tool'
+
+    Attributes:
+        root: The path of `arguments` in the message of the client, for error messages: `$.input` if they are wrapped.
+        known_as: The name for hooks, if they know the tool by another name than the published one. Agents of Amplifier
+            know the tools of their source by the names of the modules.
     """
 
     id: str
@@ -180,27 +191,32 @@ class ToolCall:
 
 
 class EncodedOutput(NamedTuple):
-    """An output and its JSON text, which is serialised only once. Valid for this very object."""
+    """An output and its JSON text, so that the output is serialised only once.
+
+    It is valid only for the same `output` object, so a policy that replaces the output of a result need not update it.
+    """
 
     output: Any
     text: str
     size: int
-    """In bytes."""
+    """The size of the JSON text in bytes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolResult:
-    """The result of a call, in both forms that Amplifier uses. Policies replace a result instead of changing it.
+    """The result of a call. Policies replace a result instead of changing it.
 
-    Give either `success` or `is_error`; the other one follows from it. Raises ValueError if they contradict each other.
+    Amplifier has two forms of results, one with `success` and one with `is_error`. This class has both fields: pass one
+    of them, and the other follows from it. Raises ValueError if they contradict each other.
 
     Attributes:
-        error: Text, or a mapping with a `message`.
-        content: The content for clients, instead of `output` as text.
+        error: The text of the error, or a mapping with a `message`.
+        content: The content for clients. Without it, clients get `output` as text.
         code: The stable code of a failure.
-        duration_ms: In milliseconds. Set by the pipeline, in place: a copy would cost more than a layer.
+        duration_ms: The duration in milliseconds. The pipeline sets it in place, because a copy would cost more than a
+            layer.
         meta: The `_meta` of the result for clients.
-        encoded: Set by the server, see `EncodedOutput`.
+        encoded: The output with its JSON text. The server sets it.
 
     >>> ToolResult(success=False, error={"message": "no such city"}).error_text
     'no such city'

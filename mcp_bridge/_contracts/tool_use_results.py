@@ -41,11 +41,11 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is SUCCESS; PARTIAL is not."""
+        """Whether the status is SUCCESS. A PARTIAL result is not ok."""
         return self.status is ResultStatus.SUCCESS
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this result as a dictionary, with the status as its value and the duration to the microsecond."""
+        """Return this result as a dictionary. The status becomes its text, and the duration is rounded."""
         return {
             "status": self.status.value,
             "data": self.data,
@@ -57,17 +57,19 @@ class Result:
 
     @classmethod
     def success(cls, data: Any = None, message: str = "", **extra: Any) -> Result:
-        """Return a SUCCESS with this data; `extra` sets further fields."""
+        """Return a SUCCESS with this data. `extra` sets further fields."""
         return cls(ResultStatus.SUCCESS, data=data, message=message, **extra)
 
     @classmethod
     def failure(cls, message: str, errors: list[str] | None = None, **extra: Any) -> Result:
-        """Return a FAILURE with this message; `errors` defaults to the message alone."""
-        return cls(ResultStatus.FAILURE, message=message, errors=[message] if errors is None else errors, **extra)
+        """Return a FAILURE with this message, which is also the only error by default. `extra` sets further fields."""
+        if errors is None:
+            errors = [message]
+        return cls(ResultStatus.FAILURE, message=message, errors=errors, **extra)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
-        """The inverse of `to_dict`. Raises KeyError without a status, ValueError for an unknown one."""
+        """Build a result from a dictionary of `to_dict`. Raises KeyError without a status, ValueError for a wrong one."""
         return cls(
             status=ResultStatus(data["status"]),
             data=data.get("data"),
@@ -90,7 +92,7 @@ class ValidationResult:
     errors: list[str] = field(default_factory=list)
 
     def merge(self, other: ValidationResult) -> ValidationResult:
-        """Return a new result: valid if both are, with the errors of both in order."""
+        """Return a new result that is valid if both are, with the errors of both."""
         return ValidationResult(self.valid and other.valid, [*self.errors, *other.errors])
 
     def to_dict(self) -> dict[str, Any]:

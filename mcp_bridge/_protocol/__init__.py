@@ -1,1 +1,1 @@
-"""JSON-RPC connections, the shapes of MCP, and the limits of clients."""
+"""The protocol: JSON-RPC connections, the shapes of MCP as plain dicts, and the limits of clients."""

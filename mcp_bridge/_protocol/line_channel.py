@@ -1,4 +1,7 @@
-"""Lines of JSON, without JSON-RPC, between a process and its workers or the programs that check modules."""
+"""Exchanges lines of JSON, without JSON-RPC, with worker processes and with the processes that validate modules.
+
+The bridge reads with `JsonLines`, which limits what a worker can send. Workers use `BlockingLineChannel`.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,20 @@ NO_LIMIT = 1 << 62
 
 
 class InvalidLine(ValueError):
-    """A line is no JSON in UTF-8. The lines after it cannot be trusted."""
+    """A line is not JSON in UTF-8. The reader should give up the channel, because later lines cannot be trusted."""
 
 
 class OversizedLine:
-    """Takes the place of a line that is too long, or has too many values; `problem` is the reason."""
+    """Takes the place of a line that is too long or has too many values. `problem` is the reason."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
 
 
 class JsonLines:
-    """Reads bytes as lines of JSON, in constant memory. Half a line at the end is dropped.
+    """Reads bytes as lines of JSON. It keeps at most one incomplete line of `max_line` bytes.
 
-    Lines with the beginning `unbounded` may have any number of values.
+    Lines that start with the bytes `unbounded` may have any number of values.
     """
 
     def __init__(self, max_line: int, *, unbounded: bytes | None = None) -> None:
@@ -72,7 +75,7 @@ class BlockingLineChannel:
             try:
                 data = os.read(self._source, READ_SIZE)
             except OSError:
-                # A closed descriptor has ended, too.
+                # Reading fails after another thread has closed the descriptor, which is an end as well.
                 data = b""
             if not data:
                 return None
@@ -87,7 +90,7 @@ class BlockingLineChannel:
         self.send_line(dump_json(message) + b"\n")
 
     def send_line(self, line: bytes) -> None:
-        """Send a line. Without a reader it is dropped."""
+        """Send a line. If the other side has closed the channel, the line is dropped."""
         view = memoryview(line)
         with self._lock:
             while view:

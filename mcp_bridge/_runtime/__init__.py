@@ -1,1 +1,1 @@
-"""The process and its event loop: child processes, threads, descriptors, limits, and guards around other code."""
+"""Handles the process and its event loop: child processes, threads, descriptors, limits, and third-party code."""

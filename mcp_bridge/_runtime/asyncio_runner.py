@@ -1,4 +1,4 @@
-"""Runs asyncio code from any event loop: directly on asyncio, elsewhere in a thread with its own loop."""
+"""Runs the asyncio code of libraries from any event loop."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ async def run_on_asyncio(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     if event_loop.is_on_asyncio():
         return await call()
+    # The task of the thread adds itself here, or sees the cancellation if that came first.
     tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
     cancellation = threading.Event()
 

@@ -1,8 +1,8 @@
-"""Cancellation of the code in a task, by other tasks or by a deadline.
+"""Cancels code in a task, by other tasks or by a deadline, and finds out who has cancelled it.
 
-A task of asyncio has one counter of requests to cancel it (`Task.cancelling`), and everybody adds to it: the other
-tasks, anyio's scopes, `asyncio.timeout`, and the running code itself. The classes here answer who has requested a
-cancellation, and each takes back exactly its own requests (`Task.uncancel`):
+A task of asyncio has one counter of requests to cancel it (`Task.cancelling`), and many parties add to it: other tasks,
+anyio's scopes, `asyncio.timeout`, and the running code itself. Each class here counts its own requests, and takes back
+exactly these (`Task.uncancel`). Requests beyond them come from others, and their cancellation has to pass:
 
 - `CancellableBlock`: another task cancels a block, as a client cancels its request.
 - `Deadline` and `TaskDeadline`: time cancels a block. All deadlines of a `DeadlineClock` share one timer of the event
@@ -28,11 +28,11 @@ import anyio
 T = TypeVar("T")
 
 REDELIVERY = 1.0
-"""Seconds until code that still runs after its cancellation is cancelled again."""
+"""Seconds until code that still runs after its cancellation is cancelled again. It may have caught the first error."""
 
 
 def is_being_cancelled(error: BaseException) -> bool:
-    """Whether the current scope is being cancelled, rather than the code that raised `error` doing so on its own."""
+    """Whether `error` is the cancellation of the current anyio scope, and not one that the code itself has raised."""
     return has_cancellation(error) and anyio.current_effective_deadline() == float("-inf")
 
 
@@ -47,10 +47,11 @@ def has_cancellation(error: BaseException) -> bool:
 class CancellableBlock:
     """A block in the current task. Other tasks can cancel it, and the code after the block runs on.
 
-    On asyncio, the block costs a third of a cancel scope. Shields do not hold a cancellation up, and a block that runs
-    on is cancelled again after a second.
+    On asyncio, the block costs a third of a cancel scope. Shields do not delay its cancellation, and a block that does
+    not end is cancelled again after a second.
     """
 
+    # Class attributes are the initial values, so that entering a block sets only the others.
     is_cancelled = False
     _requests = 0
     _other_requests = 0
@@ -83,19 +84,20 @@ class CancellableBlock:
         return take_back_requests(task, self._requests, self._other_requests) and is_only_cancellation(error)
 
     def cancel(self) -> None:
-        """Cancel the block. Nothing happens after its end."""
+        """Cancel the block. After its end, this does nothing."""
         self.is_cancelled = True
         if self._scope is not None:
             self._scope.cancel()
         elif self._task is not None and not self._requests:
             if self._task is asyncio.current_task():
-                # The request would stay pending if the block ended without another step of the task.
+                # A request by the task itself would stay pending if the block ended without waiting again. The callback
+                # does nothing after the end of the block.
                 asyncio.get_running_loop().call_soon(self._cancel_task)
             else:
                 self._cancel_task()
 
     def is_interrupted(self, error: BaseException) -> bool:
-        """Whether the code in the block raised `error` because others cancel the task by the means of asyncio."""
+        """Whether `error` is a cancellation of the whole task by others, with `Task.cancel` of asyncio."""
         if self._task is None or not isinstance(error, asyncio.CancelledError):
             return False
         return self._task.cancelling() > self._other_requests + self._requests
@@ -119,9 +121,10 @@ def take_back_requests(task: asyncio.Task[Any], requests: int, other_requests: i
 
 
 def is_only_cancellation(error: BaseException | None) -> bool:
-    """Whether an error is a cancellation of asyncio, or a group of nothing else."""
+    """Whether an error is a cancellation of asyncio, or a group that contains nothing else."""
     if isinstance(error, BaseExceptionGroup):
-        return error.split(asyncio.CancelledError)[1] is None
+        _, other_errors = error.split(asyncio.CancelledError)
+        return other_errors is None
     return isinstance(error, asyncio.CancelledError)
 
 
@@ -150,7 +153,10 @@ class CancellationWatch:
 
     @coroutine
     def run(self, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
-        """Await the awaitable, and count its own requests to cancel this task."""
+        """Await the awaitable, and count the requests of its code to cancel this task.
+
+        This does what `await` does, one step after another, to compare the counter before and after each step.
+        """
         steps: Coroutine[Any, Any, T]
         if type(awaitable) is CoroutineType:
             steps = awaitable
@@ -167,9 +173,9 @@ class CancellationWatch:
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
             finally:
-                # An error would refer to itself through this frame.
+                # If `value` is an error, its traceback has this frame, which would refer to the error again.
                 value = None
-                # The number falls when a timeout in the code takes back its requests.
+                # The number decreases when a timeout in the code takes back its requests.
                 after = task.cancelling()
                 if after != before:
                     self.own_requests = max(0, self.own_requests + after - before)
@@ -180,7 +186,7 @@ class CancellationWatch:
                 resume, value = steps.throw, error
 
     def is_cancelled_by_others(self, error: BaseException) -> bool:
-        """Whether the code raised `error` because others cancel this task, or a scope around it."""
+        """Whether `error` is a cancellation of this task, or of a scope around it, by others."""
         if not has_cancellation(error):
             return False
         if anyio.current_effective_deadline() == float("-inf"):
@@ -188,14 +194,15 @@ class CancellationWatch:
         return self._task is not None and self._task.cancelling() - self.own_requests > self._other_requests
 
     async def reset(self) -> None:
-        """Take back the requests of the code. A pending one would cancel the next step of the task."""
+        """Take back the requests of the code, which would otherwise cancel the next step of the task."""
         if not self.own_requests or self._task is None:
             return
         requests = self._task.cancelling()
         try:
+            # A pending request raises its error here.
             await asyncio.sleep(0)
         except asyncio.CancelledError:
-            # A further request came while the task waited.
+            # Others have cancelled the task while it waited.
             if self._task.cancelling() > requests:
                 raise
         while self.own_requests:
@@ -218,7 +225,7 @@ def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) 
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         finally:
-            # An error would refer to itself through this frame.
+            # If `value` is an error, its traceback has this frame, which would refer to the error again.
             value = None
         try:
             value = yield awaited
@@ -229,7 +236,7 @@ def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) 
 
 
 class Deadline:
-    """The deadline of a cancel scope. It can pause."""
+    """The deadline of a cancel scope, for trio. It has the interface of `TaskDeadline`."""
 
     __slots__ = ("_remaining", "scope")
 
@@ -253,16 +260,20 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
+        """Whether the deadline has cancelled its block."""
         return bool(self.scope.cancel_called)
 
     def restart(self, seconds: float) -> None:
+        """Set the deadline to `seconds` from now."""
         self.scope.deadline = anyio.current_time() + seconds
 
     def pause(self) -> None:
+        """Stop the clock."""
         self._remaining = self.scope.deadline - anyio.current_time()
         self.scope.deadline = float("inf")
 
     def resume(self) -> None:
+        """Start the clock again, with the time that remained."""
         self.scope.deadline = anyio.current_time() + self._remaining
 
 
@@ -284,7 +295,7 @@ class DeadlineClock:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            # This is trio.
+            # Trio has no loop of asyncio.
             end = anyio.current_time() + seconds
             if outer is not None:
                 end = min(end, outer)
@@ -301,7 +312,11 @@ class DeadlineClock:
 class TaskDeadline:
     """The deadline of a block in a task of asyncio.
 
-    Shields do not hold it up, and a task that runs on is cancelled again after a second.
+    Shields do not delay it, and a block that does not end is cancelled again after a second.
+
+    Attributes:
+        deadline: The end of the block on the event loop's clock; infinite while the deadline is paused.
+        due: The time of the next cancellation: the deadline, and after it that of the repetition.
     """
 
     __slots__ = ("_other_requests", "_remaining", "_requests", "_task", "_timer", "deadline", "due")
@@ -329,13 +344,14 @@ class TaskDeadline:
         return take_back_requests(self._task, self._requests, self._other_requests) and is_only_cancellation(error)
 
     def cancel_task(self, time: float) -> None:
-        """Cancel the task. The timer repeats it if the task is still in the block after `REDELIVERY`."""
+        """Cancel the task. The timer calls this again if the block still runs after `REDELIVERY` seconds."""
         self._requests += 1
         self.due = time + REDELIVERY
         self._task.cancel()
 
     @property
     def has_passed(self) -> bool:
+        """Whether the deadline has cancelled its block."""
         return self._requests > 0
 
     def restart(self, seconds: float) -> None:
@@ -344,18 +360,21 @@ class TaskDeadline:
         self._timer.wake_by(self.due)
 
     def pause(self) -> None:
+        """Stop the clock."""
         self._remaining = self.deadline - self._timer.loop.time()
         self.deadline = self.due = math.inf
 
     def resume(self) -> None:
+        """Start the clock again, with the time that remained."""
         self.deadline = self.due = self._timer.loop.time() + self._remaining
         self._timer.wake_by(self.due)
 
 
 class _SharedTimer:
-    """One timer of an event loop for many deadlines: a call inserts, removes and compares, and no timer is created.
+    """One timer of an event loop for many deadlines, so that a call only adds its deadline to a dict and removes it.
 
-    It wakes for the nearest deadline so far, even if its call has ended, and then looks for the next one.
+    The timer wakes at the time of the nearest deadline so far (`wakes`), even if that call has ended, and then sets
+    itself to the nearest remaining one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -365,21 +384,24 @@ class _SharedTimer:
         self.wakes = math.inf
 
     def wake_by(self, when: float) -> None:
+        """Make the timer wake at this time or earlier."""
         if when >= self.wakes:
             return
         if self._handle is not None:
             self._handle.cancel()
         self.wakes = when
-        # In the context of a call, the values of its context variables would live on.
+        # The handle would keep the context of the current call alive, with the values of its context variables.
         self._handle = self.loop.call_at(when, self._wake, context=Context())
 
     def _wake(self) -> None:
-        time, next_due = self.loop.time(), math.inf
+        time = self.loop.time()
+        next_due = math.inf
         for deadline in self.active:
             if deadline.due <= time:
                 deadline.cancel_task(time)
             next_due = min(next_due, deadline.due)
-        self._handle, self.wakes = None, math.inf
+        self._handle = None
+        self.wakes = math.inf
         self.wake_by(next_due)
 
 

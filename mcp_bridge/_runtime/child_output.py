@@ -1,7 +1,7 @@
-"""The output of a child process. It is read from a pipe of the child, and written to stderr at a limited rate.
+"""Relays what a child process prints to the stderr of the bridge, with a label before each line, at a limited rate.
 
-A worker with the stderr of the bridge could truncate or read the log file behind it, even from a sandbox, because
-`/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
+The child gets a pipe as its stderr. With the stderr of the bridge, it could truncate or read the log file behind it,
+even from a sandbox, because `/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from mcp_bridge._runtime.token_bucket import TokenBucket
 
 STDERR = None if sys.platform == "win32" else subprocess.PIPE
 """The stderr of child processes, as a parameter of subprocess. On Windows they inherit stderr."""
-RATE, BURST = 1024**2, 4 * 1024**2
-"""Bytes per second in the long run and in one step. A process with more output has to wait."""
+RATE = 1024**2
+"""The bytes per second that a process may print in the long run. With more output, it has to wait."""
+BURST = 4 * 1024**2
+"""The bytes that a process may print at once."""
 MAX_LINE = 4_096
-"""PIPE_BUF: a write of this size is not mixed with others. A longer line is continued on the next one."""
-_READ = 65_536
+"""PIPE_BUF, the size up to which the system does not mix a write with others. Longer lines continue on the next one."""
+_READ_SIZE = 65_536
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
 _PAUSE = 0.02
 """Seconds between two attempts to write to a full stderr."""
 
 
 class OutputQueue:
-    """Pieces of output in a queue. A piece is written to its end once a part of it has been written."""
+    """A queue of pieces of output, such as lines. It drops only whole pieces, so that no line lacks its end."""
 
     def __init__(self) -> None:
         self.pieces: deque[bytes] = deque()
@@ -50,14 +52,15 @@ class OutputQueue:
                 if not self._has_begun:
                     self.pieces.popleft()
         if timeout.cancelled_caught:
-            while len(self.pieces) > self._has_begun:
+            kept_pieces = 1 if self._has_begun else 0
+            while len(self.pieces) > kept_pieces:
                 self.pieces.pop()
 
 
 class LineLabeller:
-    """Puts a label before each line, and escapes control characters, because a terminal could hide the label by them.
+    """Puts a label before each line of output, and adds the result to `lines`.
 
-    `lines` are the pending lines.
+    Control characters are escaped, because they could hide the label in a terminal.
     """
 
     def __init__(self, label: str) -> None:
@@ -66,6 +69,7 @@ class LineLabeller:
         self.lines = OutputQueue()
 
     def feed(self, data: bytes) -> None:
+        """Add bytes of output. An incomplete line at their end waits for its rest, up to MAX_LINE bytes."""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             self._add_line(line)
@@ -73,7 +77,7 @@ class LineLabeller:
             self.finish()
 
     def finish(self) -> None:
-        """Add the last line, also if it has no end."""
+        """Add the incomplete last line, if there is one."""
         if self._partial_line:
             self._add_line(self._partial_line)
             self._partial_line = b""
@@ -89,7 +93,7 @@ class LineLabeller:
 async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:
     """Write the output of a child process to `target`. Output that cannot be written within a second is dropped.
 
-    With a `labeller`, this can be cancelled and begun again without losing a line.
+    With a `labeller`, which keeps the pending lines, this can be cancelled and begun again without losing a line.
     """
     budget = TokenBucket(rate=RATE, burst=BURST)
     pending = OutputQueue() if labeller is None else labeller.lines
@@ -97,7 +101,7 @@ async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: Lin
         await pending.write_pieces(target)
         await budget.wait_while_empty()
         try:
-            data = await output.receive(_READ)
+            data = await output.receive(_READ_SIZE)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, RuntimeError):
             # uvloop raises RuntimeError for a closed stream.
             if labeller is not None:

@@ -1,19 +1,19 @@
-"""The limit of file descriptors of this process."""
+"""Raises and reads the limit of file descriptors of this process, because each connection takes a descriptor."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 WANTED = 65_536
-"""The soft limit of a server. Each connection takes one descriptor."""
+"""The soft limit of a server."""
 FALLBACK = 10_240
-"""OPEN_MAX of macOS. It is allowed even where the hard limit is rejected."""
+"""OPEN_MAX of macOS, which accepts this limit even where it rejects the hard limit."""
 UNKNOWN = 1024
-"""The limit on systems without one."""
+"""The limit to assume on systems that report none."""
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit to `WANTED`, or to a lower hard limit. A higher one stays."""
+    """Raise the soft limit to `WANTED`, or to the hard limit if that is lower. A higher soft limit stays."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""An event loop that survives the SystemExit of tools, and the signals in it."""
+"""Makes event loops that survive the SystemExit of tools, and lets signals interrupt them at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ logger = logging.getLogger("mcp_bridge.calls")
 EventLoop = Literal["asyncio", "uvloop"]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""The errors of `accept` after which asyncio waits for a second."""
+"""The errors of `accept` after which asyncio waits for a second before it accepts again."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log lines about rejected connections."""
 
 
 class ResilientLoop(asyncio.AbstractEventLoop):
-    """Runs until its main task is done, whatever other tasks raise. This costs nothing per call.
+    """Runs until its main task is done, even if other tasks raise SystemExit or KeyboardInterrupt.
 
-    SystemExit and KeyboardInterrupt in any task or callback end asyncio's loop (`Task.__step`, `Handle._run`). The
-    queue is kept, and the code that awaits the task receives the error, so the loop can be entered again.
+    These errors end asyncio's loop when any task or callback raises them (`Task.__step`, `Handle._run`). The loop keeps
+    its queue, and the code that awaits the task receives the error, so the loop can be started again. Unlike a wrapper
+    around each task, this costs nothing per call.
     """
 
     _last_report = float("-inf")
@@ -44,7 +45,7 @@ class ResilientLoop(asyncio.AbstractEventLoop):
                 try:
                     self.run_forever()
                 except (SystemExit, KeyboardInterrupt) as error:
-                    # If the main task has raised the error, its result has it.
+                    # The main task itself has raised the error. `main.result` raises it below.
                     if main.done():
                         break
                     if isinstance(error, KeyboardInterrupt) and _is_user_interrupt(main):
@@ -96,6 +97,7 @@ def wake_on_signals() -> Iterator[None]:
         sender.setblocking(False)
         before = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         if before != -1:
+            # The loop already has a descriptor that signals wake.
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
             yield
             return
@@ -113,9 +115,9 @@ def wake_on_signals() -> Iterator[None]:
 
 @contextmanager
 def interrupt_imports() -> Iterator[None]:
-    """Inside, in this event loop, Ctrl-C raises KeyboardInterrupt during the import of a module.
+    """Inside the block, Ctrl-C raises KeyboardInterrupt during the import of a module.
 
-    asyncio's own handler only cancels the main task, without effect before the end of the import.
+    asyncio's own handler only cancels the main task, which has no effect before the end of the import.
     """
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
@@ -144,7 +146,8 @@ def is_importing(frame: FrameType | None) -> bool:
 
 
 def _is_user_interrupt(main: Any) -> bool:
-    """Whether a KeyboardInterrupt may come from SIGINT: asyncio cancels the main task first, Python does not."""
+    """Whether a KeyboardInterrupt may come from the user rather than from a tool."""
+    # asyncio's handler of SIGINT cancels the main task first. Python's own handler raises the error anywhere.
     if isinstance(main, asyncio.Task) and main.cancelling():
         return True
     is_main = threading.current_thread() is threading.main_thread()
@@ -166,5 +169,6 @@ def make_loop_factory(event_loop: EventLoop = "asyncio") -> LoopFactory:
             hint = f"Run `pip install '{DISTRIBUTION}[uvloop]'` (CPython on Linux and macOS), or write `asyncio`"
             raise ConfigError("uvloop is not available in this Python", hint=hint) from error
         bases = (uvloop.Loop,)
+    # The class of a loop is also a factory of loops.
     factory: LoopFactory = type("LastingLoop", (ResilientLoop, *bases), {})
     return factory

@@ -1,7 +1,7 @@
-"""JSON with exact integers of more than 64 bits, at the speed of orjson.
+"""Writes and reads JSON with exact integers of more than 64 bits, at the speed of orjson.
 
-orjson cannot write such integers and reads them as floats. Messages rarely have them: writing looks for them only after
-orjson has raised, and reading only in data with a run of 19 digits.
+orjson cannot write such integers, and reads them as floats. They are rare, so `dump_json` looks for them only if orjson
+raises, and `load_json` only if the text has 19 digits in a row.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ import orjson
 LARGEST_INTEGER = int(sys.float_info.max)
 """The largest integer that other JSON parsers read as a number."""
 INT64 = range(-(2**63), 2**64)
-"""The integers of orjson."""
+"""The integers that orjson reads and writes exactly."""
 _MAX_DEPTH = 254
-"""How deep orjson writes."""
-_DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
+"""The maximum number of levels that orjson writes."""
+_DIGITS_TO_ZERO = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+"""A translation table that turns digits into 0 and other bytes into spaces.
+
+Searching the translated text for `_LONG_RUN` is about 40 times as fast as the regular expression.
+"""
 _LONG_RUN = b"0" * 19
 _LONG_INTEGER = re.compile(rb"(?:^|[:\[,])\s*-?[0-9]{19,}\s*(?:$|[,\]}])")
+"""An integer of at least 19 digits as a value, rather than in a text or a float."""
 
 
 def dump_json(value: Any, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
@@ -45,18 +50,19 @@ def load_json(data: bytes | bytearray | str) -> Any:
     value = orjson.loads(data)
     if isinstance(data, str):
         data = data.encode()
-    if _LONG_RUN in data.translate(_DIGITS) and _LONG_INTEGER.search(data) is not None:
-        # The standard library reads fewer levels than orjson.
+    if _LONG_RUN in data.translate(_DIGITS_TO_ZERO) and _LONG_INTEGER.search(data) is not None:
+        # The standard library reads fewer levels than orjson. Then the inexact value has to do.
         with suppress(RecursionError, ValueError):
             return json.loads(data)
     return value
 
 
 class DuplicateName(ValueError):
-    """A name occurs twice in one object. Another reader may use the other value."""
+    """A name occurs twice in one object. Another parser may use the other value."""
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a dict. Raises DuplicateName."""
     data = dict(pairs)
     if len(data) < len(pairs):
         names: set[str] = set()
@@ -68,11 +74,11 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
-"""A decoder of exact integers that raises DuplicateName."""
+"""A decoder that reads integers exactly and raises DuplicateName."""
 
 
 def _wrap_integers(value: Any, depth: int) -> Any:
-    """Return a copy with large integers as JSON text, for orjson to insert unchanged."""
+    """Return a copy with large integers as fragments of JSON, which orjson inserts unchanged."""
     value_type = type(value)
     if value_type is int:
         if value in INT64 or abs(value) > LARGEST_INTEGER:

@@ -1,4 +1,4 @@
-"""Lazy imports of public names, for packages other than `mcp_bridge` itself."""
+"""Imports public names of a package when they are first used, for packages other than `mcp_bridge` itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def make_lazy_getattr(package: str, where: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package; `where` maps modules to the names in them."""
-    homes = {name: module for module, names in where.items() for name in names}
+def make_lazy_getattr(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package (PEP 562). `modules` maps modules to the names that they provide."""
+    modules_by_name = {name: module for module, names in modules.items() for name in names}
 
     def find_name(name: str) -> Any:
-        if name not in homes:
+        if name not in modules_by_name:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(homes[name]), name)
+        value = getattr(importlib.import_module(modules_by_name[name]), name)
+        # Later uses find the name in the package itself.
         setattr(sys.modules[package], name, value)
         return value
 

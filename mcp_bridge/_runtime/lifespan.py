@@ -1,4 +1,4 @@
-"""Enters and leaves the async context managers of users."""
+"""Enters and leaves lifespans, the async context managers of users around the life of a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ SHUTDOWN_TIMEOUT = 10.0
 async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
     """Yield the value of a lifespan. Raises SourceError if it cannot start; an error at its shutdown is logged.
 
-    It runs in a separate task, where it can enter task groups, and ends in full even if the block is cancelled.
+    The lifespan runs in a separate task. So it can enter task groups, and its shutdown runs to its end even if the
+    block is cancelled.
     """
     closing = anyio.Event()
     failure: BaseException | None = None
@@ -34,7 +35,7 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
         try:
             yield await tasks.start(_keep_open, lifespan, closing)
         except BaseException as error:
-            # It is raised below, outside of the task group, which would wrap it.
+            # The task group would wrap the error in a group, so it is raised outside.
             failure = error
         closing.set()
     if failure is not None:
@@ -42,6 +43,7 @@ async def open_lifespan(lifespan: Lifespan) -> AsyncIterator[Any]:
 
 
 async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: TaskStatus[Any]) -> None:
+    """Enter the lifespan, report its value by `task_status`, and leave the lifespan when `closing` is set."""
     with anyio.CancelScope() as scope:
         try:
             manager: object = lifespan()
@@ -55,17 +57,19 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
                 raise
             place = _find_place(lifespan, error)
             raise SourceError(f"{place}the lifespan cannot start: {describe_error(error)}") from error
+        # From now on, only `closing` ends the lifespan.
         scope.shield = True
         task_status.started(value)
         failure: BaseException | None = None
         try:
             await closing.wait()
         except BaseException as error:
-            # A task group of the lifespan cancels the block if one of its tasks fails.
+            # If the lifespan has a task group and one of its tasks fails, the group cancels this wait.
             failure = error
         scope.deadline = anyio.current_time() + SHUTDOWN_TIMEOUT
-        error_type, message = None, "the lifespan failed at shutdown"
-        if failure is not None:
+        if failure is None:
+            error_type, message = None, "the lifespan failed at shutdown"
+        else:
             error_type, message = type(failure), "the lifespan failed"
         try:
             await manager.__aexit__(error_type, failure, None)
@@ -78,7 +82,7 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
 
 
 def _find_place(lifespan: Lifespan, error: BaseException) -> str:
-    """Return where in the file of the lifespan the error was raised, as a prefix for messages."""
+    """Return the line of the lifespan from which the error comes, as a prefix for messages."""
     code = getattr(inspect.unwrap(lifespan), "__code__", None)
     if code is None:
         return ""

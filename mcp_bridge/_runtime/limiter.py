@@ -1,4 +1,7 @@
-"""A limiter of concurrent work: a shared total, quotas per key, a bounded queue, and fair turns for those who wait."""
+"""Limits concurrent work by a shared total and quotas, with a bounded queue whose callers take fair turns.
+
+The pipeline limits calls with it, and `ThreadPool` threads. `Limiter` explains the rules.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from collections.abc import Hashable, Sequence
 import anyio
 
 Quota = tuple[Hashable, float]
-"""A key, such as a tool or a client, and the most slots for all its callers together."""
+"""A key, such as a tool or a client, and the maximum number of slots for all its callers together."""
 RECENT = 3
-"""Admissions after which a key may have its next turn before others: at most every fourth while enough others wait."""
+"""The number of turns after which a key is no longer behind all others. While enough others wait, a key so has at most
+every fourth turn."""
 
 
 def compute_share(total: int) -> int:
@@ -32,17 +36,18 @@ class Limiter:
         slot = limiter.acquire_nowait(key, quotas=(("search", 3), ("anna", 3)))
 
     The callers of one key are served in the order of their arrival, and the keys take turns, so that a busy key delays
-    itself rather than others. A key comes after all others if one of its quotas was served in the last `RECENT` turns.
-    So a client with many tools, or a tool with many clients, has many keys and still only a quarter of the turns.
+    itself rather than others. If one of the last `RECENT` turns counted against a quota of a key, the key comes after
+    all others. So a client with many tools, or a tool with many clients, has many keys and still only a quarter of the
+    turns.
 
-    A key weighs as much as callers wait under it and under each of its quotas. If the queue is full, the newest caller
-    of the heaviest key is rejected, and the new caller takes its place. It is rejected itself if its key is the
-    heaviest.
+    The weight of a key is the number of callers that wait under it and under each of its quotas. If the queue is full,
+    the newest caller of the heaviest key is rejected, and the new caller takes its place. If its own key is the
+    heaviest, the new caller is rejected.
 
     A slot with `in_total=False` counts against its quotas only. Nested calls use it, because the outer call has a slot
     of the total. At most `lendable` slots can be lent by `Slot.lend`.
 
-    Used from one event loop only. `anyio.CapacityLimiter` has neither keys nor slots to lend.
+    A limiter belongs to one event loop. `anyio.CapacityLimiter` has neither keys nor slots to lend.
     """
 
     def __init__(self, total: float, *, queue: float = math.inf, lendable: int = 0) -> None:
@@ -50,10 +55,11 @@ class Limiter:
         self._queue = queue
         self.lendable = lendable
         self._used: dict[Hashable, int] = {}
-        # The callers that wait, in the order of turns.
+        # The waiting callers of each key. The keys are in the order of their turns.
         self._queues: dict[Hashable, deque[_Waiter]] = {}
         # The number of callers that wait under each quota.
         self._weights: Counter[Hashable] = Counter()
+        # The quotas of the last turns.
         self._recent: deque[Sequence[Quota]] = deque(maxlen=RECENT)
         self.in_use = 0
         self.waiting = 0
@@ -84,6 +90,7 @@ class Limiter:
         try:
             await waiter.decision.wait()
         except BaseException:
+            # The caller was cancelled, perhaps just after it was admitted.
             if not waiter.decision.is_set():
                 self._remove_waiter(key, waiter)
             elif waiter.is_admitted:
@@ -94,6 +101,7 @@ class Limiter:
         return waiter.slot
 
     def _has_room(self, slot: Slot) -> bool:
+        """Whether neither the total nor a quota of the slot is used up."""
         if slot.in_total and self.in_use >= self._total:
             return False
         used = self._used
@@ -103,6 +111,7 @@ class Limiter:
         return True
 
     def _count(self, slot: Slot, number: int) -> None:
+        """Count a slot as used (1) or no longer used (-1)."""
         if slot.in_total:
             self.in_use += number
         used = self._used
@@ -118,7 +127,7 @@ class Limiter:
             if turn is None:
                 return
             key, waiter = turn
-            # The next turn of the key comes after all others.
+            # Moving the key to the end of the dict puts its next turn after all others.
             self._queues[key] = self._queues.pop(key)
             self._remove_waiter(key, waiter)
             self._recent.append(waiter.slot.quotas)
@@ -127,7 +136,10 @@ class Limiter:
             waiter.decision.set()
 
     def _find_turn(self) -> tuple[Hashable, _Waiter] | None:
-        """Return the next key with its first waiter: one outside of the recent turns, else the least recent one."""
+        """Return the key of the next turn with its first waiter, or None if there is room for none.
+
+        This is the first key without a quota in the recent turns, else the one whose last turn is the longest ago.
+        """
         # The recency of a quota is the number of its last turn, from 1 for the oldest to RECENT.
         recency = {}
         for number, quotas in enumerate(self._recent, 1):
@@ -146,7 +158,10 @@ class Limiter:
         return turn
 
     def _reject_newest(self, key: Hashable, quotas: Sequence[Quota]) -> None:
-        """Reject the newest caller of the heaviest key. Raises LimiterFull if this caller's would be as heavy."""
+        """Reject the newest caller of the heaviest key.
+
+        Raises LimiterFull if the key of the new caller, which adds 1 to each of its numbers, would be as heavy.
+        """
 
         def weigh(key: Hashable, quotas: Sequence[Quota]) -> int:
             return len(self._queues.get(key, ())) + sum(self._weights[name] for name, _ in quotas)
@@ -174,9 +189,12 @@ class Limiter:
 
 
 _PAUSED, _LENT, _RELEASED = 1, 2, 4
+"""The reasons why others may use a slot, as bits."""
 
 
 class _Waiter:
+    """A caller that waits until it is admitted or rejected."""
+
     __slots__ = ("decision", "is_admitted", "slot")
 
     def __init__(self, slot: Slot) -> None:
@@ -195,7 +213,7 @@ class Slot:
         self._limiter = limiter
         self.quotas = quotas
         self.in_total = in_total
-        # The reasons why others may use the slot: `_PAUSED`, `_LENT` or both, or `_RELEASED`.
+        # The combination of reasons, or 0 while the holder uses the slot.
         self._away = 0
 
     def pause(self) -> None:
@@ -203,17 +221,17 @@ class Slot:
         self._give_away(_PAUSED)
 
     def resume(self) -> None:
-        """Take a lent slot back, beyond the total if necessary: the call may be in the middle of a function."""
+        """Take a paused slot back, even beyond the total, because the call may be in the middle of a function."""
         self._take_back(_PAUSED)
 
     def lend(self) -> None:
-        """Lend the slot to others while its holder continues, unless the limiter has lent as many as it may."""
+        """Lend the slot to others while its holder continues, unless the limiter has already lent `lendable` slots."""
         if not self._away & (_LENT | _RELEASED) and self._limiter.lent < self._limiter.lendable:
             self._limiter.lent += 1
             self._give_away(_LENT)
 
     def reclaim(self) -> None:
-        """Take back a slot of `lend`. It stays lent if others have taken its place."""
+        """Take back a slot that `lend` has lent. It stays lent if others use all places."""
         if self._away & _LENT and (self._away & _PAUSED or self._limiter._has_room(self)):
             self._limiter.lent -= 1
             self._take_back(_LENT)

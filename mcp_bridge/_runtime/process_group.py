@@ -1,4 +1,4 @@
-"""Process groups: commands below a supervisor, and signals to them."""
+"""Builds the commands and environments of child processes below a supervisor, and ends their process groups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ _USUAL_VARIABLES = ("HOME", "PATH", "LANG", "LC_ALL", "TERM", "USER", "TMPDIR", 
 
 
 def build_environment(*named: str) -> dict[str, str]:
-    """Return the environment of a child: the usual variables and the named ones, if they are set."""
+    """Return the environment of a child: the usual variables and the named ones, if they are set.
+
+    A child gets no other variables, because they may contain secrets of the bridge.
+    """
     return {name: os.environ[name] for name in (*_USUAL_VARIABLES, *named) if name in os.environ}
 
 
 def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) -> list[str]:
-    """Return the command below a supervisor, which ends its processes when the command or this process has ended.
+    """Return the command of a supervisor that runs `command`.
 
-    `grace` is the time of the processes between SIGTERM and SIGKILL in seconds. `stdin` is an inherited descriptor for
-    the input of the command, if that does not end with this process.
+    When `command` or this process has ended, the supervisor ends the processes that `command` has started.
+
+    `grace` are the seconds between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for the input of the
+    command, if that is not the standard input, by whose end the supervisor notices the end of this process.
     """
     if sys.platform == "win32":
         return list(command)

@@ -1,20 +1,20 @@
-"""Ends the remaining processes below this one at the end of serving, if there is no supervisor."""
+"""Ends the descendants of this process at the end of serving, on systems without a supervisor around the server."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
-_PYTHONS_OWN = "multiprocessing.resource_tracker"
-"""Python's own helper. It ends with this process, and would lose its list of things to clean up."""
+_RESOURCE_TRACKER = "multiprocessing.resource_tracker"
+"""A helper process of Python. It ends with this process, and must not be killed before it has cleaned up."""
 
 
 @contextlib.contextmanager
 def end_descendants(grace: float) -> Iterator[None]:
-    """At the end of the block, end every process that was started below this one inside it.
+    """End all descendants of this process at the end of the block, except those from before the block.
 
-    Processes get SIGTERM, and SIGKILL after `grace` seconds. Processes from before the block stay: a shell that
-    replaces itself by this command passes its children on. Daemons have left the tree, and are not found.
+    They get SIGTERM, and SIGKILL after `grace` seconds. Children from before the block are not the server's: a shell
+    that replaces itself by this command passes its children on. Daemons have left the tree, and are not found.
     """
     import psutil
 
@@ -26,7 +26,7 @@ def end_descendants(grace: float) -> Iterator[None]:
         processes = []
         for process in this.children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                is_helper = any(_PYTHONS_OWN in word for word in process.cmdline())
+                is_helper = any(_RESOURCE_TRACKER in word for word in process.cmdline())
                 if process in before or is_helper or process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 processes.append(process)

@@ -1,4 +1,8 @@
-"""Imports third-party Python: modules by name, files, attributes. Errors name file and line, prints go to stderr."""
+"""Imports third-party Python code: modules by name, files, and attributes of modules.
+
+Errors name the file and the line of the user's code. Output of the code goes to stderr, because stdout may carry the
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,8 @@ def import_module(name: str, directory: Path) -> ModuleType:
     add_to_path(directory)
     with report_errors(f"'{name}' cannot be imported", root=directory):
         module = importlib.import_module(name)
-    hidden_file, file = directory / f"{name}.py", getattr(module, "__file__", None)
+    hidden_file = directory / f"{name}.py"
+    file = getattr(module, "__file__", None)
     if "." not in name and file is not None and hidden_file.is_file() and not hidden_file.samefile(file):
         raise SourceError(f"{hidden_file}: the name '{name}' is taken by {file}. Rename the file")
     return module
@@ -52,11 +57,12 @@ def import_module(name: str, directory: Path) -> ModuleType:
 def import_file(path: Path) -> ModuleType:
     """Import a file, and make its directory importable. Raises SourceError with file and line.
 
-    The module has its file name, so that it exists once if files in the same folder import it too. If another module
-    has that name, a hash makes it unique.
+    The name of the module is that of the file, so that it exists only once if files in the same folder import it too.
+    If another module has this name, a hash makes the name unique.
     """
     add_to_path(path.parent)
-    name, module = path.stem, sys.modules.get(path.stem)
+    name = path.stem
+    module = sys.modules.get(name)
     if module is None:
         is_free = name not in sys.stdlib_module_names
     else:
@@ -65,7 +71,7 @@ def import_file(path: Path) -> ModuleType:
         from hashlib import sha256
 
         name = f"{name}_{sha256(str(path).encode()).hexdigest()[:8]}"
-    # A file in the same folder has imported it already.
+    # This or another file of the folder has imported the module already.
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -90,7 +96,7 @@ def run_spec(spec: ModuleSpec) -> ModuleType:
 def import_attribute(reference: str, directory: Path) -> Any:
     """Return the object of `module:attribute`. The attribute may have dots, and `directory` is importable.
 
-    Raises SourceError with the wrong part.
+    Raises SourceError, which names the wrong part.
     """
     name, _, path = reference.partition(":")
     if not name or not path:
@@ -116,7 +122,7 @@ def import_attribute(reference: str, directory: Path) -> Any:
 
 
 def forget_modules(root: Path) -> None:
-    """Remove every module below `root` from the imported ones, so that it is read again. Installed ones stay."""
+    """Remove all modules below `root` from `sys.modules`, so that they are read again. Installed modules stay."""
     importlib.invalidate_caches()
     package = __name__.partition(".")[0]
     for name, module in list(sys.modules.items()):
@@ -127,7 +133,7 @@ def forget_modules(root: Path) -> None:
 
 @contextlib.contextmanager
 def without_bytecode() -> Iterator[None]:
-    """Write no bytecode: an edit within the same second would be mistaken for the old file."""
+    """Write no bytecode inside the block, because Python would not notice an edit of the file in the same second."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -140,9 +146,9 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
     """Run third-party code: its output goes to stderr, and its errors become SourceErrors.
 
     Args:
-        doing: The failed action, such as "'x' cannot be imported".
-        root: The folder of the user's own files. Their lines are named rather than those of libraries; None for all
-            files that are not installed.
+        doing: The beginning of the message, such as "'x' cannot be imported".
+        root: The folder of the user's own files, whose lines are named rather than those of libraries. With None, all
+            files that are not installed count as the user's.
         fallback: The place in the message if no line is known.
     """
     try:
@@ -165,16 +171,17 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
 
 
 def is_below(file: str, root: Path | None) -> bool:
-    """Whether a file is the user's own below `root` (None: anywhere), rather than installed there."""
+    """Whether a file is below `root`, or anywhere for None, and not part of an installed package."""
     if file.startswith("<") or "site-packages" in file:
         return False
     return root is None or Path(file).is_relative_to(root)
 
 
 def _find_place(error: BaseException, root: Path | None) -> str:
-    """Return file and line: of the syntax error, else of the innermost frame in one of the user's own files.
+    """Return the file and line to name in the message: of a syntax error, or of the user's innermost frame.
 
-    With a root but no such file, it is the innermost frame outside of this package; otherwise an empty string.
+    If no frame is in the user's files below `root`, return the innermost frame outside of this package. Return an empty
+    text if there is none, or if `root` is None.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

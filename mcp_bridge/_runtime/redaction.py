@@ -1,4 +1,7 @@
-"""Redaction: removes secret values from text and from JSON-ready data."""
+"""Redacts secret values in text and in JSON-ready data.
+
+Nearly all texts have no secret, so they are searched for short landmarks first (`secret_forms.py`).
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MARK = "[secret]"
 GUESSABLE = 8
-"""Shorter secrets can be guessed by clients of a tool that returns its input."""
+"""The length below which a client can guess a secret: it tries texts with a tool that returns its input, and sees which
+of them are redacted."""
 
 
 class Redactor:
-    """Replaces secrets by `[secret]`, also in the encodings of `repr`, JSON, URLs, HTML and base64.
+    """Replaces secrets by `[secret]`, also in the encodings of `repr`, JSON, URLs, HTML and Base64.
 
     Each line of a secret with several lines is a secret too, and so is the password of a URL. Values of fewer than 4
-    characters are not. `version` changes with the secrets. `substitutions` are functions that replace other text.
-    `is_empty` is true if there is nothing to replace.
+    characters are not redacted.
+
+    Attributes:
+        substitutions: Functions that replace other text.
+        version: A number that changes with the secrets and substitutions.
+        is_empty: Whether there is nothing to replace.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._parts: frozenset[str] = frozenset()
         self._landmarks: list[tuple[str, SecretForm]] = []
         self._shortest = 0
-        self._numbers = False
+        self._has_number_secrets = False
         self.substitutions: list[Callable[[str], str]] = []
         self._get_pattern = lru_cache(maxsize=64)(_compile_forms)
         self.version = 0
@@ -40,14 +48,14 @@ class Redactor:
         self.version += 1
         self.is_empty = False
         self.substitutions.append(substitute)
-        self._numbers = True
+        self._has_number_secrets = True
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
-        """Redact these secrets too from now on, except words and parts of the vocabulary."""
+        """Redact these secrets too from now on, except texts that occur in the vocabulary."""
         secrets = list(secrets)
         if not secrets:
             return
-        # Most servers have no secrets, so the import is late.
+        # Most servers have no secrets, so their start does not need this module.
         from mcp_bridge._runtime.secret_forms import list_forms, list_parts
 
         parts = set().union(*map(list_parts, secrets)) - self._parts
@@ -63,11 +71,12 @@ class Redactor:
         for form in sorted(forms, key=lambda form: (-len(form.text), form.text)):
             self._landmarks += [(landmark, form) for landmark in form.landmarks]
         self._shortest = min(map(len, self._parts))
+        # Numbers are searched only if a secret consists of their characters.
         if any(not part.strip("0123456789.e+-") for part in self._parts):
-            self._numbers = True
+            self._has_number_secrets = True
 
     def redact_text(self, text: str) -> str:
-        """Return the text without secrets; the same object if it has none."""
+        """Return the text without secrets. It is the same object if it has none."""
         pattern = self._find_pattern(text)
         if pattern is not None:
             text = pattern.sub(MARK, text)
@@ -76,14 +85,14 @@ class Redactor:
         return text
 
     def redact_value(self, value: T) -> T:
-        """Return JSON-ready data without secrets, also in keys; the same object if it has none."""
+        """Return JSON-ready data without secrets in values and keys. It is the same object if it has none."""
         if not self._has_secret_inside(value):
             return value
         copy: T = self._redact_inside(value)
         return copy
 
     def _find_pattern(self, text: str) -> re.Pattern[str] | None:
-        """Return the pattern of the secrets in a text, or None. In most texts, no landmark is found."""
+        """Return a pattern that matches the secrets in a text, or None if there are none."""
         if len(text) < self._shortest or not self._landmarks:
             return None
         forms = [form for landmark, form in self._landmarks if landmark in text]
@@ -93,9 +102,9 @@ class Redactor:
         return pattern if pattern.search(text) is not None else None
 
     def _has_secret(self, text: str) -> bool:
-        return self._find_pattern(text) is not None or any(
-            substitute(text) != text for substitute in self.substitutions
-        )
+        if self._find_pattern(text) is not None:
+            return True
+        return any(substitute(text) != text for substitute in self.substitutions)
 
     def _has_secret_inside(self, value: Any) -> bool:
         if isinstance(value, str):
@@ -104,7 +113,7 @@ class Redactor:
             return any(self._has_secret(key) or self._has_secret_inside(item) for key, item in value.items())
         if isinstance(value, list | tuple):
             return any(map(self._has_secret_inside, value))
-        return self._numbers and isinstance(value, int | float) and self._has_secret(str(value))
+        return self._has_number_secrets and isinstance(value, int | float) and self._has_secret(str(value))
 
     def _redact_inside(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Requirements of Python code: the missing ones, and their installation after a failed import.
+"""Finds the missing requirements of Python code, and suggests their installation after a failed import.
 
 It imports importlib.metadata, tomllib and packaging late, because every start imports this file.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parent.parent
 _USER_INFO = re.compile(r"//[^/@]*@")
-# The names of some packages differ from those of their modules. Third parties could register a module's name.
+"""The user and password in a URL, which a message must not show."""
 _KNOWN_PACKAGES = {
     "agents": "openai-agents", "amplifier_core": f"{DISTRIBUTION}[amplifier]",
     "amplifier_foundation": "git+https://github.com/microsoft/amplifier-foundation",
@@ -33,14 +33,18 @@ _KNOWN_PACKAGES = {
     "openai": "openai", "pydantic_ai": "pydantic-ai-slim", "smolagents": "smolagents",
     "xaibo": "xaibo>=0.3,<0.4",
 }  # fmt: skip
+"""The packages that contain some modules.
+
+The name of any other module is never suggested as a package. Its package may have another name, and a third party could
+have registered this one.
+"""
 
 
 def suggest_package(error: BaseException) -> str:
-    """Return how to install the missing package of a failed import, as the end of a message; empty for other errors.
+    """Return advice on installing the missing package of a failed import, as the end of a message.
 
     The requirements are those of the file with the import: in the pyproject.toml of its project, in a requirements.txt
-    next to one of these files, or in the metadata of its package. The name of the module is never suggested, because
-    the package of that name may be a different one.
+    next to one of these files, or in the metadata of its package. Other errors have no advice.
     """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
@@ -52,6 +56,7 @@ def suggest_package(error: BaseException) -> str:
         return f". {origin} requires what is not installed. Run: {_build_command(missing)}"
     if top in _KNOWN_PACKAGES:
         return f". Run: {_build_command([_KNOWN_PACKAGES[top]])}"
+    # A missing submodule rather means a typing error or another version of an installed package.
     if file is None or submodule:
         return ""
     return ". Install the package that provides it, or correct the import"
@@ -61,23 +66,26 @@ def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
     """Return the requirements for this machine. Raises ValueError for an invalid one."""
     from packaging.requirements import Requirement
 
-    requirements = map(Requirement, lines)
+    requirements = [Requirement(line) for line in lines]
     return [item for item in requirements if item.marker is None or item.marker.evaluate({"extra": ""})]
 
 
 def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
-    """Return the requirements that are not complete in these folders: the packages, and what their extras require."""
+    """Return the requirements of which the package, or a package that their extras require, is not in these folders."""
     from packaging.requirements import Requirement
 
     missing = []
     for requirement in requirements:
         names = [requirement.name]
         package = find_package(requirement.name, path) if requirement.extras else None
-        for line in (package and package.requires) or []:
+        lines = package.requires if package is not None else None
+        for line in lines or []:
             item = Requirement(line)
-            if item.marker is not None and not item.marker.evaluate({"extra": ""}):
-                extras = [extra for extra in requirement.extras if item.marker.evaluate({"extra": extra})]
-                names += [item.name] if extras else []
+            # An item whose marker is false without an extra belongs to extras.
+            if item.marker is None or item.marker.evaluate({"extra": ""}):
+                continue
+            if any(item.marker.evaluate({"extra": extra}) for extra in requirement.extras):
+                names.append(item.name)
         if any(find_package(name, path) is None for name in names):
             missing.append(requirement)
     return missing
@@ -92,7 +100,7 @@ def find_package(name: str, path: Sequence[str]) -> Distribution | None:
 
 
 def _find_importing_file(error: ModuleNotFoundError) -> Path | None:
-    """Return the file of the failed import, or None if the bridge itself has tried the import."""
+    """Return the file with the failed import, or None if the import is one of the bridge itself."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith("<") and "importlib" not in Path(frame.filename).parts:
             file = Path(frame.filename)
@@ -101,7 +109,7 @@ def _find_importing_file(error: ModuleNotFoundError) -> Path | None:
 
 
 def _read_requirements_of(file: Path) -> tuple[str, list[str]]:
-    """Return the place of the requirements of a file, and the valid ones."""
+    """Return where the requirements of a file are declared, for a message, and those that are valid."""
     from importlib.metadata import distribution, packages_distributions
     from tomllib import loads
 
@@ -110,22 +118,25 @@ def _read_requirements_of(file: Path) -> tuple[str, list[str]]:
         names = packages_distributions().get(module)
         if not names:
             return "", []
-        return f"The package '{names[0]}'", _keep_valid(distribution(names[0]).requires or [])
+        return f"The package '{names[0]}'", _select_valid(distribution(names[0]).requires or [])
     project = next((folder for folder in file.parents if (folder / "pyproject.toml").is_file()), None)
     with suppress(OSError, ValueError, AttributeError, TypeError):
         if project is not None:
             path = project / "pyproject.toml"
-            if lines := _keep_valid(loads(path.read_text("utf-8")).get("project", {}).get("dependencies", [])):
+            document = loads(path.read_text("utf-8"))
+            lines = _select_valid(document.get("project", {}).get("dependencies", []))
+            if lines:
                 return str(path), lines
-    for folder in filter(None, (file.parent, project)):
+    folders = [file.parent] if project is None else [file.parent, project]
+    for folder in folders:
         with suppress(OSError, ValueError):
             path = folder / "requirements.txt"
             text = path.read_text("utf-8-sig")
-            return str(path), _keep_valid(re.sub(r"(^|\s)#.*", "", line) for line in text.splitlines())
+            return str(path), _select_valid(re.sub(r"(^|\s)#.*", "", line) for line in text.splitlines())
     return "", []
 
 
-def _keep_valid(lines: Iterable[str]) -> list[str]:
+def _select_valid(lines: Iterable[str]) -> list[str]:
     valid = []
     for line in lines:
         with suppress(ValueError):
@@ -138,7 +149,7 @@ def _build_command(requirements: Sequence[str]) -> str:
     if importlib.util.find_spec("pip") is not None:
         command = [sys.executable, "-m", "pip", "install"]
     else:
-        # Environments of uv have no pip.
+        # Environments that uv has created have no pip.
         command = ["uv", "pip", "install", "--python", sys.executable]
     for line in requirements:
         command.append(_USER_INFO.sub("//***@", line.partition(";")[0].strip()))

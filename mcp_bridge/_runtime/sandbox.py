@@ -1,4 +1,8 @@
-"""The bubblewrap sandbox: a process sees the system and named files read-only, an empty /tmp, and no network."""
+"""Builds commands that run in a bubblewrap sandbox.
+
+There, a process sees system folders and named files read-only, an empty /tmp, and no network, unless the settings allow
+more.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +23,28 @@ from mcp_bridge._runtime.source_files import contains_home
 
 PROGRAM = "bwrap"
 HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/local", "/nix/store")
-_ETC = (
-    *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
-    *("nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl"),
-)
-_TIMEOUT = 10.0
-_SMALLEST = 4096
-"""The smallest size of a file system in memory in bytes; 0 would mean no limit."""
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt/local", "/nix/store")
+_ETC_NAMES = (
+    "alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
+    "nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl",
+)  # fmt: skip
+"""The visible files and folders of /etc."""
+_PROBE_TIMEOUT = 10.0
+_MIN_SIZE = 4096
+"""The minimum size of a file system in memory in bytes. For bubblewrap, 0 means no limit."""
 logger = logging.getLogger("mcp_bridge.isolation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """The access of a sandboxed process in addition to the system: paths, and the network.
+    """The access of a sandboxed process in addition to system folders.
 
-    `files` are the files of its program or source. With `namespaces`, it can create user namespaces, because bubblewrap
-    cannot forbid that here.
+    Attributes:
+        network: Whether it has the network.
+        files: The files of its program or source, which it can read.
+        read: Further paths that it can read.
+        write: Paths that it can write.
+        namespaces: Whether it can create user namespaces, because bubblewrap cannot forbid that here.
     """
 
     network: bool = False
@@ -46,13 +55,14 @@ class SandboxOptions:
 
 
 def is_installed() -> bool:
+    """Whether bubblewrap is in PATH."""
     return shutil.which(PROGRAM) is not None
 
 
 def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
-    """Return the readable files of a source in the sandbox: its own files if it lists them, else the settings folder.
+    """Return the files that a source needs in its sandbox: those that it lists, else the whole settings folder.
 
-    Raises ConfigError if that would be the user's home folder.
+    Raises ConfigError if the settings folder would be needed and contains the user's home folder.
     """
     hint = "Move the settings file and the tools into a folder of their own"
     at_home = contains_home(directory)
@@ -68,6 +78,7 @@ def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
 
 
 def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
+    """Log a warning for each path of a setting that contains the user's home folder."""
     for path in paths:
         if contains_home(Path(path)):
             text = "SECURITY: %s gives the sandbox of source %r your home folder (%s) and all keys in it"
@@ -75,12 +86,20 @@ def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
 
 
 def build_command(command: list[str], sandbox: SandboxOptions, directory: str, memory: int) -> list[str]:
+    """Return the command that runs `command` in the sandbox, with the working directory `directory`.
+
+    Files in memory may have `memory` bytes.
+    """
     return [PROGRAM, *_list_options(sandbox, directory, memory), "--", *command]
 
 
 async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the supported options of bubblewrap. Raises SourceError with its message if there are none."""
-    strict, lenient = replace(sandbox, namespaces=False), replace(sandbox, namespaces=True)
+    """Return the strictest options that bubblewrap supports here. Raises SourceError with its message for none.
+
+    It tries them by starting Python in the sandbox.
+    """
+    strict = replace(sandbox, namespaces=False)
+    lenient = replace(sandbox, namespaces=True)
     if not await _try_options(strict, directory, memory):
         return strict
     problem = await _try_options(lenient, directory, memory)
@@ -96,7 +115,7 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
     """Return bubblewrap's problem with these options, or an empty string."""
     command = build_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
     try:
-        with anyio.fail_after(_TIMEOUT):
+        with anyio.fail_after(_PROBE_TIMEOUT):
             process = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except (OSError, TimeoutError) as error:
         return str(error) or "it does not respond"
@@ -113,14 +132,14 @@ def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Itera
     if sandbox.network:
         yield "--share-net"
     mounts = _list_mounts(sandbox, directory, memory)
-    # Both are file systems in memory without a limit.
+    # These two are file systems in memory without a limit, so they must not be writable.
     read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)
     visible_folders = [place for place, mount in mounts.items() if place == directory or mount[0] != "--size"]
     if not _is_below_any(directory, visible_folders):
-        # The folder contains only what is mounted in it.
-        mounts[directory] = ("--size", str(_SMALLEST), "--tmpfs")
+        # The working directory is not visible otherwise, so it is a folder with only the mounts inside it.
+        mounts[directory] = ("--size", str(_MIN_SIZE), "--tmpfs")
         read_only.add(directory)
-    # Parents come first, because a later mount hides what is below it.
+    # Parents come first, because a later mount hides earlier ones below its place.
     for place, mount in sorted(mounts.items()):
         yield from (*mount, place)
     yield from ("--dir", directory)
@@ -134,15 +153,17 @@ def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[s
 
     Each of the two file systems in memory can hold half of `memory`.
     """
-    in_memory = ("--size", str(max(memory // 2, _SMALLEST)), "--perms", "1777", "--tmpfs")
-    system_paths = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *_list_python_paths()]
+    in_memory = ("--size", str(max(memory // 2, _MIN_SIZE)), "--perms", "1777", "--tmpfs")
+    etc_paths = [f"/etc/{name}" for name in _ETC_NAMES]
+    system_paths = [*_SYSTEM_FOLDERS, *etc_paths, *_list_python_paths()]
     system_paths = [path for path in system_paths if path != "/"]
     mounts: dict[str, tuple[str, ...]] = {path: ("--ro-bind-try", path) for path in system_paths}
     mounts |= {"/proc": ("--proc",), "/dev": ("--dev",)}
     mounts |= dict.fromkeys(("/tmp", "/dev/shm"), in_memory)  # noqa: S108 - private, and empty
-    # Files in a writable folder are not mounted, because tools can put links there.
+    # Files in a writable folder are visible anyway. They are not mounted, because a tool can replace one by a link, and
+    # the mount would follow the link.
     source_paths = [path for path in sandbox.files if not _is_below_any(path, sandbox.write)]
-    # The folder of the settings stays read-only in a writable one.
+    # The folder of the settings stays read-only, even within a writable folder.
     if _is_below_any(directory, (path for path in sandbox.write if path != directory)):
         source_paths.insert(0, directory)
     for path in source_paths:

@@ -1,4 +1,10 @@
-"""The forms of a secret in the output of programs: as it is, escaped in any usual way, or in base64."""
+"""Lists the forms of a secret in the output of programs: unchanged, escaped in any usual way, or in Base64.
+
+`Redactor` searches for them in two steps. First it looks for the landmarks of each form, short plain texts that every
+spelling contains. Only if one is there, it compiles the regular expression of the form. A secret `a"b-password`, for
+example, has the landmark `b-password`, and its pattern also matches `a\\"b-password`, `a%22b-password` and
+`a&quot;b-password`.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +17,22 @@ from urllib.parse import unquote
 MIN_LENGTH = 4
 """Shorter values cannot be distinguished from ordinary text."""
 _MIN_PART_LENGTH = 8
-"""The minimum length of a separate part: a line of a secret, or a piece of its base64."""
+"""The minimum length of a line of a secret, and of a piece of its Base64, to search for them separately."""
 _PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s:@]*:([^/?#\s]+)@")
 _PIECES = re.compile(r"[A-Za-z0-9_.-]+|\\+|.", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-"""Characters without an escape in almost all programs."""
+"""Characters that almost no program escapes."""
 _SHORTEST_LINE = 56
-"""The shortest lines of base64 to recognise; the usual ones have 60 to 76 characters."""
+"""The minimum length of lines of Base64 for which line breaks are recognised. Usual lines have 60 to 76 characters."""
 _NAMED_ESCAPES = {"\n": "n", "\t": "t", "\r": "r", "\b": "b", "\f": "f"}
 _MAX_BACKSLASHES = 8
-"""The maximum number of backslashes in place of one: JSON in JSON in JSON has eight."""
+"""The maximum number of backslashes that replace one. JSON in JSON in JSON has eight."""
 _BREAK = r"(?:\s|\\{1,8}+[nrt]|%0[ADad]){0,40}+"
-"""A line break in base64, with an indentation, and as JSON and URLs escape it."""
+"""A line break in Base64 with an indentation, or their escapes in JSON and URLs."""
 
 
 def list_parts(secret: str) -> set[str]:
-    """List a secret, its long lines, and the passwords of URLs in it, without those that are too short."""
+    """List the texts to search for: a secret, its long lines, and the passwords of URLs in it, without short ones."""
     parts = {secret, secret.strip()}
     for password in _PASSWORD.findall(secret):
         parts |= {password, unquote(password)}
@@ -37,9 +43,12 @@ def list_parts(secret: str) -> set[str]:
 
 
 class SecretForm(NamedTuple):
-    """A text to find, as it is or, if `is_base64`, with line breaks in it.
+    """A text to search for.
 
-    `tail` is the next character of base64 if the encoded data ends with the secret.
+    Attributes:
+        text: The text.
+        is_base64: Whether the text is Base64, so that it may contain line breaks.
+        tail: The next character of the Base64, which follows the text only if the encoded data ends with the secret.
     """
 
     text: str
@@ -48,13 +57,13 @@ class SecretForm(NamedTuple):
 
     @property
     def landmarks(self) -> list[str]:
-        """Plain texts, one of them in each occurrence of the form. They are searched much faster than the pattern."""
+        """Plain texts of which each occurrence of the form has at least one. Searching them is fast."""
         if not self.is_base64 or len(self.text) < _MIN_PART_LENGTH:
-            return [_find_longest(self.text)]
-        # A text that is no longer than a line of base64 has at most one line break, so one of its halves has none.
-        first = self.text[:_SHORTEST_LINE]
-        middle = len(first) // 2
-        return [_find_longest(first[:middle]), _find_longest(first[middle:])]
+            return [_find_longest_plain(self.text)]
+        # A text no longer than a line of Base64 has at most one line break, so one of its halves has none.
+        first_line = self.text[:_SHORTEST_LINE]
+        middle = len(first_line) // 2
+        return [_find_longest_plain(first_line[:middle]), _find_longest_plain(first_line[middle:])]
 
     @property
     def pattern(self) -> str:
@@ -73,38 +82,38 @@ class SecretForm(NamedTuple):
 
 
 def list_forms(text: str) -> Iterator[SecretForm]:
-    """Yield the forms of a part of a secret.
+    """Yield the forms of a text of `list_parts`.
 
-    Base64 encodes 3 bytes as 4 characters of 6 bits. So there are three forms in base64: none, one or two bytes of
-    other data are encoded together with the first bytes of the text. A form has the characters that depend on the text
-    alone.
+    Base64 encodes each group of 3 bytes as 4 characters. The text may start at any of the three places of a group, so
+    it has three forms. Each contains only the characters that do not depend on data before or after the text.
     """
     yield SecretForm(text)
     data = text.encode(errors="surrogatepass")
     encoded_text = b64encode(data).decode().rstrip("=")
     length = len(data) * 8 // 6
     yield SecretForm(encoded_text[:length], is_base64=True, tail=encoded_text[length:])
-    # One byte before the text takes part in two characters, two bytes in three.
-    for before, first in ((1, 2), (2, 3)):
-        end = (before + len(data)) * 8 // 6
-        piece = b64encode(bytes(before) + data).decode()[first:end]
+    # One byte before the text influences the first two characters, two bytes influence three.
+    for preceding_bytes, first in ((1, 2), (2, 3)):
+        end = (preceding_bytes + len(data)) * 8 // 6
+        piece = b64encode(bytes(preceding_bytes) + data).decode()[first:end]
         if len(piece) >= _MIN_PART_LENGTH:
             yield SecretForm(piece, is_base64=True)
 
 
-def _find_longest(text: str) -> str:
+def _find_longest_plain(text: str) -> str:
+    """Return the longest part of a text that no program escapes."""
     return max(_PLAIN.findall(text), key=len, default="")
 
 
 def _match_piece(piece: str, previous: str) -> str:
-    """Return the pattern of plain characters, of backslashes, or of one other character."""
+    """Return the pattern of a piece, which consists of plain characters, of backslashes, or of one other character."""
     if _PLAIN.match(piece):
         return re.escape(piece)
     if piece[0] == "\\":
         count = len(piece)
         escapes = "|".join(_list_escapes("\\", least=1))
         return f"(?:(?:{escapes}){{{count}}}|{_match_backslashes(count, _MAX_BACKSLASHES * count)})"
-    # The backslashes may have been matched with the previous ones.
+    # The pattern of backslashes before this piece may already have consumed the backslashes of its escape.
     least = 0 if previous[:1] == "\\" else 1
     spellings = [_match_backslashes(0, _MAX_BACKSLASHES) + re.escape(piece), *_list_escapes(piece, least=least)]
     return f"(?:{'|'.join(spellings)})"
@@ -116,6 +125,7 @@ def _match_backslashes(least: int, most: int) -> str:
 
 
 def _match_base64(character: str) -> str:
+    """Return the pattern of a character of Base64, also in the alphabet for URLs (RFC 4648, section 5)."""
     if character.isalnum():
         return character
     url_character = "-" if character == "+" else "_"
@@ -123,8 +133,11 @@ def _match_base64(character: str) -> str:
 
 
 def _list_escapes(character: str, *, least: int) -> Iterator[str]:
-    """Yield patterns of the escapes of a character in program text and JSON, URLs, and HTML."""
-    # Only texts with secrets need this table.
+    """Yield the patterns of the escapes of a character in program text and JSON, URLs, and HTML.
+
+    `least` is the minimum number of backslashes.
+    """
+    # Few servers have secrets, so the others do not import this table.
     from html.entities import codepoint2name
 
     code = ord(character)

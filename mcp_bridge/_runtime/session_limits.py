@@ -1,4 +1,7 @@
-"""Limits of sessions for clients: the choice of a session to end, and the end of idle ones."""
+"""Limits how many sessions clients keep open: chooses a session to end for a new one, and ends idle sessions.
+
+Connections of clients to other servers and sessions of Amplifier modules are such sessions.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._runtime.limiter import compute_share
 
 SWEEP = 0.25
-"""The share of the idle timeout between two searches for idle sessions."""
+"""The time between two searches for idle sessions, as a share of the idle timeout."""
 
 
 class LimitedSession(Protocol):
     """A session of a client.
 
     Attributes:
-        owner: The key for its share of the sessions; None if there is only one client.
+        owner: The key of the client whose share the session counts against; None if there is only one client.
         calls: The number of calls in flight.
         last_used: The end of the last call, on the event loop's clock.
     """
@@ -47,38 +50,40 @@ def choose_session_to_end(
 ) -> Key | None:
     """Return the key of the session to end for a new one of this owner, or None if there is room.
 
-    One of several clients has at most three quarters of the places. Beyond its share it loses its session with the
-    longest idle time. If all places are taken, the client with the most sessions loses one. Raises Overloaded if all of
-    these are in use, with `label` for the sessions.
+    Of several clients, each may have three quarters of the `limit` sessions. A client beyond its share loses its
+    session with the longest idle time. If all places are taken, the client with the most sessions loses one of them.
+    Raises Overloaded if all sessions that could end are in use. The error calls the sessions `label`.
     """
     entries = list(sessions)
     counts = Counter(session.owner for _, session in entries)
-    has_share = owner is None or counts[owner] < compute_share(limit)
-    if has_share and len(entries) < limit:
+    has_share_left = owner is None or counts[owner] < compute_share(limit)
+    if has_share_left and len(entries) < limit:
         return None
+    # The new session counts too.
     counts[owner] += 1
     idle_entries = []
     for key, session in entries:
-        can_lose = session.owner == owner or (has_share and counts[session.owner] >= counts[owner])
+        can_lose = session.owner == owner or (has_share_left and counts[session.owner] >= counts[owner])
         if can_lose and not session.calls:
             idle_entries.append((key, session))
     if not idle_entries:
-        beginning = "There are" if has_share else "This client has"
+        beginning = "There are" if has_share_left else "This client has"
         raise Overloaded(f"{beginning} too many {label}, and all are in use. Retry later.")
-    # The owner with the most sessions loses the one that was used first.
-    key, _ = min(idle_entries, key=lambda entry: (-counts[entry[1].owner], entry[1].last_used))
+    most_sessions = max(counts[session.owner] for _, session in idle_entries)
+    candidates = [(key, session) for key, session in idle_entries if counts[session.owner] == most_sessions]
+    key, _ = min(candidates, key=lambda entry: entry[1].last_used)
     return key
 
 
 async def end_idle_sessions(
     sessions: Mapping[Key, LimitedSession], idle_timeout: float, end: Callable[[Key], None]
 ) -> None:
-    """Call `end` with the key of each session after `idle_timeout` seconds without a call. Never returns."""
+    """Call `end` with the key of each session that had no call for `idle_timeout` seconds. Never returns."""
     while True:
         await anyio.sleep(idle_timeout * SWEEP)
-        oldest = anyio.current_time() - idle_timeout
+        idle_since = anyio.current_time() - idle_timeout
         for key, session in list(sessions.items()):
-            if not session.calls and session.last_used < oldest:
+            if not session.calls and session.last_used < idle_since:
                 end(key)
 
 

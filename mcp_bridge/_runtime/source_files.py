@@ -1,4 +1,7 @@
-"""The files of an import of Python code, found without running it."""
+"""Finds the files that Python code imports, without running the code.
+
+Sandboxes mount these files, and bundles contain them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 
 def list_imports(code: bytes) -> Sequence[str]:
-    """Return the imported top-level modules of code. Raises the errors of `ast.parse`."""
+    """Return the top-level modules that code imports. Raises the errors of `ast.parse`."""
     names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -22,9 +25,9 @@ def list_imports(code: bytes) -> Sequence[str]:
 
 
 def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[str] = ()) -> Sequence[Path]:
-    """Return the files and top-level modules with all their imports from `root`: files, and folders of packages.
+    """Return the files and top-level modules, and all that they import from `root`, as files and folders of packages.
 
-    Computed imports are not found, nor packages without an `__init__.py`.
+    Computed imports and packages without an `__init__.py` are not found.
     """
     sources: dict[Path, None] = {}
     pending = [*files, *_find_modules(root, modules)]

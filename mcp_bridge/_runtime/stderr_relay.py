@@ -1,7 +1,7 @@
-"""A relay for stderr: writing to it never blocks on a client without a reader.
+"""Relays stderr, so that writing to it never blocks because of a client that does not read it.
 
-Clients start a server with a pipe for its stderr, and not all of them read it. Once the pipe is full, writing blocks: a
-tool that prints, and on a log line the whole server.
+Clients start a server with a pipe for its stderr, and not all of them read it. When the pipe is full, writing blocks. A
+tool that prints would wait forever, and so would the whole server when it logs a line.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import threading
 from collections.abc import Iterator
 
 READER_TIMEOUT = 1.0
-"""Seconds without reading until output is dropped. It is relayed again when the client reads again."""
-_CHUNK = 4_096
-"""PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
-_READ = 65_536
+"""Seconds to wait for the client to read before output is dropped. When the client reads again, the relay continues."""
+_WRITE_SIZE = 4_096
+"""PIPE_BUF, the number of bytes that a pipe takes without blocking when it polls as writable."""
+_READ_SIZE = 65_536
 
 
 @contextlib.contextmanager
 def relay_stderr(descriptor: int = 2) -> Iterator[None]:
-    """Inside the block, relay the output on a descriptor to its pipe in a thread, which can drop it.
+    """Inside the block, a thread relays the output on a descriptor, and drops what its pipe does not take.
 
-    Terminals and files stay as they are, because writing to them does not block.
+    Terminals and files need no relay, because writing to them does not block.
     """
     if not _may_block(descriptor):
         yield
@@ -64,7 +64,7 @@ class StderrRelay:
         poll = select.poll()
         for number in (self._source, self._stopped):
             poll.register(number, select.POLLIN)
-        while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ)):
+        while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ_SIZE)):
             if self._dropped and _can_write(self.target, 0):
                 data = self._report_dropped() + data
             self._write(data)
@@ -72,7 +72,7 @@ class StderrRelay:
             self._write(self._report_dropped())
 
     def stop(self) -> None:
-        """End `run` after the relay of all output."""
+        """Let `run` end when it has relayed all output."""
         os.close(self.sink)
         os.write(self._stop, b"x")
 
@@ -90,23 +90,26 @@ class StderrRelay:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            # After the first drop, nothing is waited for.
+            # After the first drop, the relay waits no more until the client reads again.
             if not _can_write(self.target, 0 if self._dropped else READER_TIMEOUT):
                 self._dropped += len(view)
                 return
             try:
-                view = view[os.write(self.target, view[:_CHUNK]) :]
+                view = view[os.write(self.target, view[:_WRITE_SIZE]) :]
             except OSError:
-                # The reader has gone.
+                # The client has closed its end.
                 return
 
 
 def write_nowait(descriptor: int, data: bytes) -> int:
-    """Write as much as fits without blocking, and return how many bytes: all of them if the reader has gone."""
+    """Write as much as possible without blocking, and return the number of bytes.
+
+    If the reader has closed its end, all bytes count as written.
+    """
     count = 0
     while count < len(data) and _can_write(descriptor, 0):
         try:
-            count += os.write(descriptor, data[count : count + _CHUNK])
+            count += os.write(descriptor, data[count : count + _WRITE_SIZE])
         except BlockingIOError:
             break
         except OSError:
@@ -115,7 +118,7 @@ def write_nowait(descriptor: int, data: bytes) -> int:
 
 
 def _can_write(descriptor: int, timeout: float) -> bool:
-    """Whether writing does not block: there is room, or the reader has gone."""
+    """Whether the descriptor has room, or the reader has closed its end, within `timeout` seconds."""
     import select
 
     poll = select.poll()
@@ -124,7 +127,7 @@ def _can_write(descriptor: int, timeout: float) -> bool:
 
 
 def _may_block(descriptor: int) -> bool:
-    """Whether writing may wait for a reader: to a pipe or a socket, where these can be polled."""
+    """Whether the descriptor is a pipe or a socket, on a system where these can be polled."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,4 +1,8 @@
-"""The standard streams: reserved for the protocol, hidden from tools, read and written without blocking."""
+"""Reserves the standard streams for the protocol, and reads and writes descriptors without blocking the event loop.
+
+Over stdio, a print of a tool would corrupt the protocol, and a tool that reads stdin would take messages. So
+`reserve_stdio` moves the streams to private descriptors before any tool is imported.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +26,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HANG_UP_INTERVAL = 0.1
-"""Seconds between two checks whether the writer has gone, while input is not read."""
+"""Seconds between two checks whether the writer has closed its end, while no input is read."""
 READ_SIZE = 65_536
 """The maximum number of bytes of one read."""
 WRITE_SIZE = 4_096
-"""PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
+"""PIPE_BUF, the number of bytes that a pipe takes without blocking when it polls as writable."""
 WRITE_AT_ONCE = 65_536
 """The maximum number of bytes to write before other tasks run."""
 BINARY = getattr(os, "O_BINARY", 0)
+"""The flag of Windows that keeps line ends unchanged; 0 elsewhere."""
 
 
 class StdioPipes(NamedTuple):
-    """Private descriptors: the client writes to `source` and reads from `sink`."""
+    """The private descriptors of the protocol: the client writes to `source` and reads from `sink`."""
 
     source: int
     sink: int
@@ -45,36 +50,40 @@ def reserve_stdio(
 ) -> Iterator[StdioPipes]:
     """Reserve the standard streams for the protocol: inside the block, tools read nothing and print to stderr.
 
-    With `keeps_terminal`, tools, and debuggers in them, can read from a terminal.
-
     Enter the block before any tool is imported, because tools may print at import too. Output appears line by line, as
-    on stderr: Python would keep it until the end of the process.
+    on stderr, because Python would buffer it until the end of the process.
+
+    Args:
+        source: The descriptor of standard input.
+        sink: The descriptor of standard output.
+        elsewhere: The descriptor that receives what tools print.
+        keeps_terminal: Whether tools, and debuggers in them, can read from a terminal.
     """
     pipes = StdioPipes(os.dup(source), os.dup(sink))
     if not (keeps_terminal and os.isatty(source)):
         _replace_by_null(source)
     os.dup2(elsewhere, sink, inheritable=True)
     stdout = sys.stdout
-    was_by_line = isinstance(stdout, TextIOWrapper) and stdout.line_buffering
-    _buffer_by_line(stdout, True)
+    was_line_buffered = isinstance(stdout, TextIOWrapper) and stdout.line_buffering
+    _set_line_buffering(stdout, True)
     try:
         yield pipes
     finally:
         # A tool may have replaced the stream by anything.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
-        _buffer_by_line(stdout, was_by_line)
+        _set_line_buffering(stdout, was_line_buffered)
         os.dup2(pipes.source, source, inheritable=True)
         os.dup2(pipes.sink, sink, inheritable=True)
         os.close(pipes.source)
         os.close(pipes.sink)
 
 
-def _buffer_by_line(stream: object, by_line: bool) -> None:
+def _set_line_buffering(stream: object, line_buffering: bool) -> None:
     # A tool may have closed the stream.
     with contextlib.suppress(OSError, ValueError):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(line_buffering=by_line)
+            stream.reconfigure(line_buffering=line_buffering)
 
 
 @contextlib.contextmanager
@@ -116,38 +125,44 @@ class Descriptor:
     async def read_all(
         self, receive: Callable[[bytes], None], is_full: Callable[[], bool], drain: Callable[[], Awaitable[None]]
     ) -> None:
-        """Pass everything to `receive` until the end. While `is_full`, wait for `drain` before reading on.
+        """Pass all input to `receive` until its end. While `is_full`, wait for `drain` before reading on.
 
-        After the writer has closed its end, the rest is read without waiting. It is no more than a pipe holds, and the
-        end must be noticed even if nothing is drained any more. Raises OSError for an unreadable descriptor.
+        After the writer has closed its end, the rest is read without waiting for `drain`. It is no more than a pipe
+        holds, and the end must be noticed even if nothing is drained any more. Raises OSError for an unreadable
+        descriptor.
         """
-        is_over = False
-        while self._polls and is_on_asyncio() and not is_over:
+        has_ended = False
+        while self._polls and is_on_asyncio() and not has_ended:
             try:
-                is_over = await self._watch(receive, is_full)
+                has_ended = await self._watch(receive, is_full)
             except PermissionError:
-                # epoll does not take files and some devices.
+                # epoll does not accept files and some devices.
                 self._polls = False
                 break
-            if not is_over:
+            if not has_ended:
                 await self._wait_for_room(drain)
-        while not is_over and (data := await self.read()):
+        # On trio, and for descriptors that cannot be polled, each read is awaited.
+        while not has_ended and (data := await self.read()):
             receive(data)
             await self._wait_for_room(drain)
 
     async def _wait_for_room(self, drain: Callable[[], Awaitable[None]]) -> None:
+        """Wait for `drain`, or until the writer has closed its end."""
         while not (self._polls and self._has_hung_up()):
             with anyio.move_on_after(HANG_UP_INTERVAL):
                 await drain()
                 return
 
     def _has_hung_up(self) -> bool:
-        """Whether the other end of a pipe was closed; data may be left in it."""
+        """Whether the other end of a pipe was closed. Data may be left in the pipe."""
         poll = self._make_poll(0)
         return bool(poll.poll(0))
 
     async def _watch(self, receive: Callable[[bytes], None], is_full: Callable[[], bool]) -> bool:
-        """Read in callbacks of the event loop, because they cost less than waiting. Return whether input has ended."""
+        """Read until the input ends or `is_full`, and return whether the input has ended.
+
+        It reads in callbacks of the event loop, which cost less than a task that waits for each read.
+        """
         loop = asyncio.get_running_loop()
         end: asyncio.Future[bool] = loop.create_future()
 
@@ -202,7 +217,7 @@ class Descriptor:
         return poll
 
     async def wait_until_broken(self) -> bool:
-        """Wait until the reader has closed its end, and return True; False if that cannot be detected.
+        """Wait until the reader has closed its end, and return True. Return False if that cannot be detected.
 
         The write end of a pipe is never readable, except when the other end is closed.
         """
@@ -212,17 +227,19 @@ class Descriptor:
             await anyio.wait_readable(self.fd)
         except OSError:
             return False
-        # A readable socket may only have data.
+        # A socket is also readable when it has data.
         return self._has_hung_up()
 
-    async def _run_when_ready(self, ready: Callable[[int], Awaitable[None]], act: Callable[[], T]) -> T:
+    async def _run_when_ready(self, wait: Callable[[int], Awaitable[None]], act: Callable[[], T]) -> T:
+        """Run `act` after `wait` has found the descriptor ready, or in a thread if it cannot be polled."""
         while self._polls:
             try:
-                await ready(self.fd)
+                await wait(self.fd)
             except OSError:
-                # epoll does not take files and some devices.
+                # epoll does not accept files and some devices.
                 self._polls = False
                 break
+            # Another process may have used the descriptor in the meantime.
             with contextlib.suppress(BlockingIOError):
                 return act()
         return await to_thread.run_sync(act, abandon_on_cancel=True)

@@ -1,10 +1,10 @@
-"""A child process below a supervisor, with two pipes. Workers, and servers that are started, live in the same way.
+"""Runs a child process below a supervisor. Workers, and the programs of other MCP servers, run in this way.
 
-1. `start_process` starts it, with a pipe for its input and one for its output.
-2. `run` relays its stderr while the caller reads its output, until the output ends or `stop` is called. Processes that
-   it has started may hold its output open, so reading also stops soon after it has ended.
-3. `end` closes its input, so that it can end by itself. If it does not, its supervisor ends it, with everything that it
-   has started. If the supervisor is stuck or was killed, the process group is killed.
+1. `start_process` starts the process, with a pipe for its input and one for its output.
+2. `run` relays its stderr while the caller reads its output, until the output ends or `stop` is called. Descendants of
+   the process may hold the output open, so reading also stops soon after the process has ended.
+3. `end` closes the input, so that the process can end by itself. If it does not, its supervisor ends the process and
+   its descendants. If the supervisor is stuck or was killed, the process group is killed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from mcp_bridge._runtime.stdio_descriptors import Descriptor
 from mcp_bridge._runtime.supervisor import WORKER_GRACE
 
 SUPERVISOR_TIMEOUT = 1.5
-"""Seconds that a supervisor may take to end what it has to end, besides its grace periods."""
+"""Seconds that a supervisor may take to end its processes, in addition to its grace periods."""
 OUTPUT_TIMEOUT = 0.5
-"""Seconds in which output is still read after the process has ended."""
+"""Seconds for which output is still read after the process has ended."""
 DISCARD_INTERVAL = 0.005
-"""Seconds between two reads of output that is discarded. Some processes write as fast as they are read."""
+"""Seconds between two reads of discarded output. Without a pause, a process that never stops writing would take a whole
+core."""
 
 PrintListener = Callable[[bytes], None]
+"""Receives what the process prints to stderr."""
 ReadFunction = Callable[[], Coroutine[Any, Any, None]]
+"""Reads the output of the process until its end."""
 
 
 async def start_process(
@@ -46,15 +49,15 @@ async def start_process(
 
     Args:
         command: The program and its arguments.
-        label: What is put before each line of its stderr.
-        env: All its environment variables.
-        directory: Its working directory; by default that of the bridge.
-        grace: Seconds between SIGTERM and SIGKILL at its end.
-        on_print: What gets its stderr instead.
+        label: The text before each line of its stderr in the log.
+        env: All environment variables of the process.
+        directory: The working directory; by default that of the bridge.
+        grace: Seconds between SIGTERM and SIGKILL when the supervisor ends the process.
+        on_print: Receives the stderr of the process, which is then not relayed.
     """
     (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
     try:
-        # A process whose start is cancelled would have no owner.
+        # If the start were cancelled after the process exists, the process would have no owner to end it.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 process_group.wrap_command(command, grace=grace),
@@ -104,7 +107,7 @@ class SupervisedProcess:
         return self._process.returncode
 
     async def run(self, read: ReadFunction, *others: ReadFunction) -> None:
-        """Run `read` until it returns, and `others` meanwhile. All of them are cancelled by `stop`."""
+        """Run `read` until it returns, and `others` at the same time. `stop` cancels all of them."""
         try:
             with self._reading:
                 async with anyio.create_task_group() as tasks:
@@ -122,14 +125,14 @@ class SupervisedProcess:
         self._reading.cancel()
 
     def terminate(self) -> None:
-        """End the process now, even if it never notices the end of its input. `end` has to follow."""
+        """Let the supervisor end the process now, even if it ignores the end of its input. `end` has to follow."""
         self._end_timeout = self._grace + SUPERVISOR_TIMEOUT
         if self.returncode is None:
             process_group.terminate_supervisor(self.pid)
         self.stop()
 
     def close_input(self) -> None:
-        """Close the input, unless it is closed."""
+        """Close the input, unless it is closed already."""
         if not self._is_input_closed:
             self._is_input_closed = True
             os.close(self.input.fd)
@@ -140,7 +143,7 @@ class SupervisedProcess:
             await self._process.wait()
 
     async def end(self) -> None:
-        """Close the input of the process, wait until it has ended, and kill what is left."""
+        """Close the input of the process, wait until the process has ended, and kill its process group."""
         self.stop()
         await self._has_run.wait()
         self.close_input()

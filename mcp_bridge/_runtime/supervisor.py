@@ -1,13 +1,17 @@
-"""The supervisor: small processes that end every process that the server, or a worker, leaves behind.
+"""The supervisors are small processes that end every process that the server, or a worker, leaves behind.
 
-Around the server (Linux) there are two. The front, the process of the client's command, forks before any heavy import
-and before there is any thread. It forwards signals, and ends as the server ends. Its child, the reaper, leaves the
-session, so that a SIGKILL of the whole process group spares it. Orphans become its children, and it ends them. The
-server is the reaper's child, in the group of the client: terminals, job control and signals to a group work as usual.
-After a SIGKILL of any of the three, another one ends the rest.
+Two of them are around the server (Linux only):
 
-Each worker, and each server that is started as a child (POSIX), has one supervisor, run by `supervisor_script.py`. It
-leads the process group of the command, and ends as the command has ended. When the command or the server has gone, it
+    front    the process that the client has started. It forwards signals, and ends as the server ends.
+      reaper    leaves the session, so that a SIGKILL of the whole process group spares it. Orphans become its children,
+                and it ends them.
+        server    stays in the client's process group, so terminals, job control and signals to the group work as usual.
+
+The front forks before any heavy import, so that it stays small, and before there is any thread, because a process with
+threads cannot fork safely. After a SIGKILL of any of the three, another one ends the rest.
+
+Each worker, and each server that is started as a child (POSIX), has one supervisor, which `supervisor_script.py` runs.
+It leads the process group of the command, and ends as the command ends. When the command or the server has ended, it
 ends all processes of the command. On Linux that includes orphans; elsewhere it kills the process group.
 """
 
@@ -28,31 +32,40 @@ if TYPE_CHECKING:
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for the remaining processes of the server."""
 KILL_DELAY = 5.0
-"""Seconds from the second signal to the SIGKILL of the server. It exits sooner, unless an import or another call into a
-library written in C never returns to Python, which handles signals only between its own instructions."""
+"""Seconds from the second signal to the SIGKILL of the server.
+
+The server exits sooner, unless an import or another call into a library written in C never returns to Python, which
+handles signals only between its own instructions.
+"""
 SWEEP_TIMEOUT = 10.0
-"""Seconds until a process that survives SIGKILL (it waits for a dead disk) is left alone."""
+"""Seconds until the supervisor ignores a process that survives SIGKILL, because it waits for a dead disk."""
 WORKER_GRACE = 2.0
-"""Seconds for a worker to end on its own after the server has gone."""
+"""Seconds for a worker to end on its own after the server has ended."""
 _IS_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of prctl(2): a signal at the death of the parent, and adopting orphaned descendants."""
 _SI_KERNEL = 0x80
+"""The `si_code` of a signal that the kernel has sent, such as a terminal's (sigaction(2))."""
 _COUNTED = ("SIGINT", "SIGTERM", "SIGHUP")
+"""The signals that end the server. A second one means "immediately", so they must not be counted twice."""
 _FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 _IS_COUNTING, _SERVER, _STATUS, COUNTS = range(4)
-"""The places of numbers in the page of memory that front, reaper and server share: whether the server takes counted
-signals; its process id while it runs; its exit status plus 1 afterwards; and from there on how often the front has
-received each signal, by the signal's number."""
+"""The places of numbers in the page of memory that front, reaper and server share.
+
+_IS_COUNTING: Whether the server takes counted signals. _SERVER: Its process id while it runs, else 0. _STATUS: Its exit
+status plus 1 after its end, else 0. COUNTS and the following: How often the front has received each signal, by its
+number.
+"""
 
 
 class Supervisor:
     """The supervisor as the server sees it: a counter of signals.
 
     One signal may reach the front, the server, or both: a terminal and `killpg` send it to the whole group. So the
-    front does not send the same signal again. It counts, and sends `relay_signal`; for each signal the server takes the
-    greater of the front's count and its own.
+    front does not send the same signal again. It counts the signal and sends `relay_signal` instead. For each signal
+    number, the server uses the greater of the front's count and its own.
     """
 
     def __init__(self, numbers: memoryview[int]) -> None:
@@ -60,7 +73,7 @@ class Supervisor:
         self.relay_signal = _get_relay_signal()
 
     def start_counting(self) -> None:
-        """Count signals from now on. Until now, each is sent to the server as it is."""
+        """Make the front count signals from now on. Before, it sends each signal to the server unchanged."""
         self._numbers[_IS_COUNTING] = 1
 
     def count_signals(self, number: int) -> int:
@@ -83,11 +96,12 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
         return None
     import mmap
 
-    numbers, front = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i"), os.getpid()
+    numbers = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")
+    front = os.getpid()
     # If SIGCHLD were ignored, no exit status could be waited for.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *_to_numbers(_FORWARDED)})
-    # Without an available process, serve with one of the two missing, or both.
+    # If the system can create no more processes, the server runs without the reaper, or without both supervisors.
     with contextlib.suppress(OSError):
         if reaper := os.fork():
             _never_return(lambda: _run_front(numbers, reaper))
@@ -106,9 +120,10 @@ def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
 
 
 def _is_wanted(arguments: Sequence[str]) -> bool:
-    """Whether the arguments are those of a command with a guard. No parser of options is imported yet.
+    """Whether this command gets a supervisor.
 
-    A process with threads has none, because it cannot fork safely. With `--shared`, the server is another process.
+    The arguments are searched without the parser of options, which is not imported yet. With `--shared`, the server is
+    another process. A process with threads gets no supervisor, because it cannot fork safely.
     """
     if (
         sys.platform != "linux"
@@ -137,7 +152,8 @@ def _run_front(numbers: memoryview[int], reaper: int) -> NoReturn:
         else:
             info = signal.sigtimedwait({signal.SIGCHLD, *signals}, max(0.0, deadline - time.monotonic()))
         if info is None:
-            # The number is read once: it may become 0, and a signal to 0 would go to the whole process group.
+            # The deadline has passed. The number is read only once, because it may become 0 at any time, and a signal
+            # to 0 would go to the whole process group.
             server = numbers[_SERVER]
             if server:
                 os.kill(server, signal.SIGKILL)
@@ -155,9 +171,10 @@ def _run_front(numbers: memoryview[int], reaper: int) -> NoReturn:
 
 
 def _forward_signal(info: signal.struct_siginfo, numbers: memoryview[int], reaper: int) -> None:
+    """Send a signal to the server, or count it and send the relay signal."""
     number = info.si_signo
-    # The server is just being forked, or has just ended.
     server = numbers[_SERVER]
+    # Without a process id, the server is just being forked, or it has just ended.
     while not server:
         if numbers[_STATUS] or os.waitid(os.P_PID, reaper, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return
@@ -168,7 +185,7 @@ def _forward_signal(info: signal.struct_siginfo, numbers: memoryview[int], reape
             numbers[COUNTS + number] += 1
             os.kill(server, _get_relay_signal())
         elif info.si_code != _SI_KERNEL:
-            # A terminal has sent the signals of the kernel to the server too.
+            # The server has already received a signal of the kernel, because a terminal sends it to the whole group.
             os.kill(server, number)
 
 
@@ -180,12 +197,13 @@ def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
     _release_streams()
     status = None
     while status is None:
-        # The front was killed, and the SIGKILL was meant for the server.
+        # With another parent, the front was killed. The client knows only the front, so it meant to kill the server.
         if os.getppid() != front:
             os.kill(server, signal.SIGKILL)
         signal.sigwaitinfo({signal.SIGCHLD, signal.SIGTERM})
         status = _reap_children(server)
-    numbers[_STATUS], numbers[_SERVER] = status + 1, 0
+    numbers[_STATUS] = status + 1
+    numbers[_SERVER] = 0
     end_descendants(GRACE)
     os._exit(0)
 
@@ -193,19 +211,22 @@ def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
 def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoReturn:
     """Run a command until it ends or the server closes standard input, and then end all its processes.
 
-    `grace` is the time of these processes between SIGTERM and SIGKILL in seconds. `stdin` is the descriptor of the
-    command's input, if that is another one.
+    The supervisor never reads standard input, which belongs to the command, but polls it for its hang-up.
 
-    The input belongs to the worker. The supervisor never reads it, but sees its hang-up.
+    Args:
+        command: The program and its arguments.
+        grace: Seconds between SIGTERM and SIGKILL for the remaining processes.
+        stdin: The descriptor of the command's input, if that is not standard input.
     """
-    # Event loops may pass on more than the standard streams; the worker's output would never end.
+    # Event loops may leave more descriptors open than the standard streams. Among them may be the write end of the
+    # worker's output, which would then never end.
     _close_descriptors(besides=stdin)
     wakeup, write_end = os.pipe()
     for end in (wakeup, write_end):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(write_end)
     for number in (signal.SIGCHLD, signal.SIGTERM):
-        # The signals are received through the wake-up descriptor.
+        # The poll receives these signals through the wake-up descriptor, so their handlers do nothing.
         signal.signal(number, lambda *_: None)
     _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
     worker = os.fork()
@@ -227,7 +248,10 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:
-    """Return the worker's exit status, or SIGKILL when the server ends it, or has gone for too long."""
+    """Wait for the worker's exit, and return its status.
+
+    Return SIGKILL when the server orders its end by SIGTERM, and WORKER_GRACE seconds after standard input was closed.
+    """
     import select
 
     stdin = 0
@@ -252,11 +276,13 @@ def _watch_worker(worker: int, wakeup: int) -> int:
 def end_descendants(grace: float, timeout: float = SWEEP_TIMEOUT) -> bool:
     """End all processes below this one: SIGTERM, SIGKILL after `grace` seconds, again until none is left.
 
-    SIGCHLD has to be blocked. Returns whether none is left; elsewhere than on Linux, where they are unknown, False.
+    SIGCHLD has to be blocked. Returns whether none is left. On systems other than Linux, the processes are unknown, so
+    it returns False.
     """
-    began, signalled = time.monotonic(), set[int]()
+    start = time.monotonic()
+    signalled = set[int]()
     while _has_children():
-        elapsed = time.monotonic() - began
+        elapsed = time.monotonic() - start
         if elapsed > timeout or not _IS_LINUX:
             return False
         for pid in list_descendants(os.getpid()):
@@ -313,10 +339,12 @@ def _reap_children(child: int) -> int | None:
 
 
 def _end_like(status: int) -> NoReturn:
+    """End this process by the exit code or the signal in a status of waitpid(2)."""
     if os.WIFSIGNALED(status):
         import resource
 
         number = os.WTERMSIG(status)
+        # The process with the error has written its core file. This one writes none.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
@@ -328,7 +356,7 @@ def _end_like(status: int) -> NoReturn:
 
 
 def _release_streams() -> None:
-    """Close all pipes, because the client waits for their end."""
+    """Close all pipes, because the client waits for their end, which is that of the last process that holds them."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
@@ -343,7 +371,7 @@ def _close_descriptors(besides: int = 0) -> None:
 
 
 def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
-    """Run a function that ends the process, so that after an error there is no second server either."""
+    """Run a function that ends the process. After an error, end it too: it would go on as a second server."""
     try:
         run()
     finally:
@@ -351,7 +379,7 @@ def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
 
 
 def _get_relay_signal() -> int:
-    """Return the signal in place of the counted ones."""
+    """Return the signal that the front sends in place of the counted ones."""
     return int(signal.SIGRTMIN) + 5
 
 

@@ -1,7 +1,7 @@
-"""The script above each worker and child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
+"""The script that supervises a worker or child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
-It imports the supervisor, because Python keeps the compiled file of a module. A script itself is compiled at every
-start, in a tenth of the CPU time of a supervisor's start.
+It is short and imports the supervisor, because Python stores the compiled file of a module, but compiles a script at
+every start. Compiling the supervisor takes a tenth of the CPU time of its start.
 """
 
 import sys

@@ -1,4 +1,8 @@
-"""Owners of tasks. On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio."""
+"""Owners of tasks, which end all their tasks when they end.
+
+On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio. The server has one for the
+requests of clients and for its own work in the background.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,13 @@ from mcp_bridge._runtime.event_loop import is_on_asyncio
 logger = logging.getLogger("mcp_bridge.tasks")
 
 RETRY_INTERVAL = 0.1
-"""Seconds until the end of an owner cancels its tasks again, and newly started ones."""
+"""Seconds after which an ending owner cancels its tasks again, and new ones that they have started."""
 CLEANUP_TIMEOUT = 5.0
-"""Seconds of cancelled tasks for cleanup in shielded scopes, before asyncio interrupts that too."""
+"""Seconds for the cleanup of cancelled tasks in shielded scopes, before asyncio interrupts it too."""
 
 
 Cancel = Callable[[], object]
+"""Cancels the function of a task."""
 
 
 class TaskOwner(Protocol):
@@ -30,8 +35,9 @@ class TaskOwner(Protocol):
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         """Start `function(*args)` as a task. Its exception is logged and ends nothing else.
 
-        `cancel` cancels the function, also before its first step. Without it, the task is cancelled by the means of the
-        event loop: asyncio interrupts shielded scopes too, and a cancelled function that has not begun never does.
+        At the end of the owner, `cancel` is called to cancel the function, which always begins. Without `cancel`, the
+        event loop cancels the task: on asyncio, this also interrupts shielded scopes, and a function that has not begun
+        never does.
         """
 
 
@@ -69,7 +75,7 @@ class AsyncioTasks:
         self._tasks[self._last] = task, cancel or task.cancel
 
     async def cancel_all(self, cleanup: float) -> None:
-        """Cancel all tasks, until they have ended."""
+        """Cancel all tasks, again and again until they have ended."""
         deadline = self._loop.time() + cleanup
         interruption: asyncio.CancelledError | None = None
         with anyio.CancelScope(shield=True):
@@ -82,7 +88,7 @@ class AsyncioTasks:
                 try:
                     await asyncio.wait([task for task, _ in tasks], timeout=RETRY_INTERVAL)
                 except asyncio.CancelledError as error:
-                    # asyncio's own cancellation passes the shield.
+                    # anyio's shield does not stop a cancellation by asyncio. It is raised after the end of all tasks.
                     interruption = error
         if interruption is not None:
             raise interruption
@@ -95,7 +101,7 @@ class AsyncioTasks:
         except BaseException as error:
             logger.error("a task of the server failed", exc_info=error)
         finally:
-            # This costs less than a callback.
+            # This costs less than a callback of the task.
             del self._tasks[number]
 
 
@@ -118,7 +124,7 @@ class GroupTasks:
 
 
 class Notifier:
-    """Wakes the tasks that wait for the next notification. It costs nothing while no task waits."""
+    """Wakes the tasks that wait for the next notification. A notification costs nothing while no task waits."""
 
     def __init__(self) -> None:
         self._event: anyio.Event | None = None

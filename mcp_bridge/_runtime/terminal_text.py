@@ -1,25 +1,32 @@
-"""Third-party text for terminals and logs, with control characters and invisible ones as escapes."""
+"""Escapes control characters and invisible characters in third-party text, for terminals and logs.
+
+Such characters could hide or forge a part of the output.
+"""
 
 from __future__ import annotations
 
 
 def escape_line(line: str) -> str:
     """Escape the control and invisible characters of a line, including line breaks, but not tabs."""
-    # Each line of the log passes through here.
+    # Each line of the log passes through here, and nearly all are printable.
     if line.isprintable():
         return line
-    return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode() for char in line
-    )
+    escaped_line = ""
+    for char in line:
+        if char.isprintable() or char == "\t":
+            escaped_line += char
+        else:
+            escaped_line += char.encode("unicode_escape").decode()
+    return escaped_line
 
 
 def escape_text(text: str) -> str:
     """Escape each line of a text."""
-    return "\n".join(map(escape_line, text.split("\n")))
+    return "\n".join(escape_line(line) for line in text.split("\n"))
 
 
 def escape_json(text: str) -> str:
-    """Escape the same characters in JSON. The value stays the same, because they occur only in strings."""
+    """Escape the same characters in JSON. This does not change its value, because they occur only in strings."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\t\r\n" else _escape_unit(char) for char in text)

@@ -1,4 +1,4 @@
-"""Guards around third-party code: its methods are called or awaited, its errors contained, its data copied.
+"""Calls third-party code safely: awaits its methods if necessary, contains its errors, and copies its data.
 
 An object of another package may return an awaitable or a value, raise anything (SystemExit and CancelledError included)
 and keep its arguments. Every integration calls such code through these functions.
@@ -20,17 +20,18 @@ from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._runtime.cancellation import is_being_cancelled
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 
-_ADVICE = (
+_PYDANTIC_ADVICE = (
     r" Set `arbitrary_types_allowed=.*"
     r"|\s*If you got this error by calling handler.*"
     r"|\s*For further information visit \S+"
 )
 
 _ATOMS = frozenset((str, int, float, bool, bytes, type(None)))
+"""Types whose values never change, so that they need no copy."""
 
 
 async def call_method(method: Callable[..., Any], *args: object) -> Any:
-    """Return the result of a method. A synchronous one runs in a thread. Raises the errors of the method."""
+    """Return the result of a method. A synchronous method runs in a thread. Raises the errors of the method."""
     if is_async(method):
         return await method(*args)
     result, error = await to_thread.run_sync(partial(_capture_outcome, method, *args), abandon_on_cancel=True)
@@ -40,11 +41,12 @@ async def call_method(method: Callable[..., Any], *args: object) -> Any:
 
 
 async def resolve_awaitable(result: Any) -> Any:
+    """Return the value of an awaitable, and any other object unchanged."""
     return await result if inspect.isawaitable(result) else result
 
 
 def is_own_cancellation(error: BaseException) -> bool:
-    """Whether the caller itself is being cancelled, so that the error has to be raised on.
+    """Whether `error` is the cancellation of the caller itself, so that it has to be raised again.
 
     All other errors belong to the third-party code.
     """
@@ -54,18 +56,20 @@ def is_own_cancellation(error: BaseException) -> bool:
         return True
     if is_being_cancelled(error):
         return True
-    # asyncio itself may cancel this task, as `asyncio.timeout` does, without anyio.
-    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) and is_on_asyncio() else None
-    return task is not None and task.cancelling() > 0
+    # asyncio may cancel this task without anyio, as `asyncio.timeout` does.
+    if isinstance(error, asyncio.CancelledError) and is_on_asyncio():
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return False
 
 
 def get_error_text(error: BaseException) -> str:
     """Return the text of an error without pydantic's links and its advice to authors of types."""
-    return re.sub(_ADVICE, "", str(error))
+    return re.sub(_PYDANTIC_ADVICE, "", str(error))
 
 
 def describe_error(error: BaseException) -> str:
-    """Return type and text of an error, also if its `__str__` fails."""
+    """Return the type and the text of an error, or only its type if `__str__` fails."""
     try:
         return f"{type(error).__name__}: {get_error_text(error)}"
     except Exception:
@@ -73,14 +77,14 @@ def describe_error(error: BaseException) -> str:
 
 
 def unwrap_group(error: Exception) -> Exception:
-    """Return the error of a single task without the groups around it. Their text does not name it."""
+    """Return the only error in nested groups, because the text of a group does not name its errors."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def copy_value(value: Any) -> Any:
-    """Return a deep copy. Values without a copy are shared."""
+    """Return a deep copy. Objects that cannot be copied, such as locks, are shared."""
     try:
         return _copy_plain(value)
     except RecursionError:

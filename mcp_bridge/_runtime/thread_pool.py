@@ -33,10 +33,11 @@ T = TypeVar("T")
 CallSoon = Callable[[Callable[[], None]], object]
 """Schedules a callback in an event loop."""
 _HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=None)
+"""The handover of the thread in whose context the code runs, for `is_abandoned`."""
 
 
 def is_abandoned() -> bool:
-    """Return whether this code runs in a thread, or for one, that its call has abandoned.
+    """Whether this code runs in a thread that its call has abandoned, or on behalf of such a thread.
 
     The answer is exact only in the event loop: elsewhere, the call may abandon the thread at any time.
     """
@@ -72,7 +73,7 @@ class ThreadPool:
 
     @property
     def busy_count(self) -> int:
-        """The number of working threads, with abandoned ones, but without those that wait for a user."""
+        """The number of working threads. It includes abandoned threads, and excludes those that wait for a user."""
         return self._slots.in_use
 
     @property
@@ -107,7 +108,7 @@ class ThreadPool:
             quotas = (*quotas, (client, self._share))
         if self._stuck:
             self._check_stuck(quotas)
-        # Callers with the same name and client have one turn, so their quotas are also their key.
+        # Callers with the same name and client have the same quotas and take turns together, so the quotas are the key.
         slot = self._slots.acquire_nowait(quotas, quotas=quotas)
         if slot is None:
             slot = await self._wait_for_slot(name, quotas, holds)
@@ -118,7 +119,7 @@ class ThreadPool:
         def work() -> tuple[T | None, BaseException | None]:
             if not handover.start_thread_work():
                 return None, None
-            # Errors travel as values: a future cannot carry a StopIteration, and a SystemExit would end the loop.
+            # Errors are returned: a future cannot carry a StopIteration, and a SystemExit would end the loop.
             try:
                 return context.run(function, *args), None
             except BaseException as error:
@@ -141,6 +142,7 @@ class ThreadPool:
         return cast("T", result)
 
     def _check_stuck(self, quotas: Sequence[Quota]) -> None:
+        """Raise Overloaded if abandoned threads occupy all slots that a call with these quotas may have."""
         counts = Counter(key for slot in self._stuck for key, _ in slot.quotas)
         if len(self._stuck) >= self._size:
             reason = "All threads are occupied"
@@ -152,7 +154,8 @@ class ThreadPool:
         raise Overloaded(f"{reason} by calls that timed out but still run: {names}. Retry later.")
 
     async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
-        # A wait that is too long is an overload and not a timeout, so the deadlines pause.
+        # A call that waits too long has to fail as overloaded and not with a timeout of the tool, so its deadlines
+        # pause. The other holds are slots, whose deadline is infinite.
         deadlines = [hold for hold in holds if hold.deadline < math.inf]
         seconds = min((hold.deadline for hold in deadlines), default=math.inf) - anyio.current_time()
         for deadline in deadlines:
@@ -174,36 +177,42 @@ class ThreadPool:
 
 
 class _SlotHandover:
-    """Decides who releases the slot: the thread if it still works when the task stops waiting, else the task."""
+    """Decides who releases the slot: the thread if it still works when the task stops waiting, else the task.
+
+    `release` releases the slot, and `abandon` marks it as stuck. Both are called in the event loop.
+    """
 
     def __init__(self, release: Callable[[], None], abandon: Callable[[], None]) -> None:
         self._release = release
         self._abandon = abandon
-        self._soon: CallSoon | None = None
+        # The task sets this when it leaves the release to the thread.
+        self._call_soon: CallSoon | None = None
         self._lock = threading.Lock()
         self._is_working = self.is_abandoned = False
 
     def start_thread_work(self) -> bool:
-        """Return whether the task still waits. A cancelled call may stop waiting before its thread begins."""
+        """Return whether the thread may begin. It may not if its call was cancelled before."""
         with self._lock:
             self._is_working = not self.is_abandoned
             return self._is_working
 
     def end_thread_work(self) -> None:
+        """Release the slot from the thread, if the task has stopped waiting."""
         with self._lock:
             self._is_working = False
-            soon = self._soon
-        if soon is not None:
-            # The loop may have ended, and the pool with it.
+            call_soon = self._call_soon
+        if call_soon is not None:
+            # If the loop has ended, the pool has ended with it.
             with suppress(RuntimeError):
-                soon(self._release)
+                call_soon(self._release)
 
     def stop_waiting(self) -> None:
+        """Release the slot from the task, unless the thread still works."""
         with self._lock:
             self.is_abandoned = True
             is_working = self._is_working
             if is_working:
-                self._soon = make_call_soon()
+                self._call_soon = make_call_soon()
                 self._abandon()
         if not is_working:
             self._release()

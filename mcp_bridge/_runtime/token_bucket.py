@@ -1,4 +1,7 @@
-"""A token bucket: it rejects or delays the excess over a rate."""
+"""A token bucket limits a rate: `take_token` rejects what exceeds it, `charge` and `wait_while_empty` delay it.
+
+Instead of a number of tokens, the bucket stores the time at which it will be full, so that nothing has to refill it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import anyio
 
 
 class TokenBucket:
-    """Allows `rate` per second in the long run, with bursts of `burst`."""
+    """Allows `rate` tokens per second in the long run, and `burst` tokens at once."""
 
     __slots__ = ("_burst", "_full_at", "_rate")
 
@@ -27,15 +30,15 @@ class TokenBucket:
         return True
 
     def charge(self, cost: float) -> None:
-        """Take this many tokens, also if there are fewer."""
+        """Take this many tokens, even if there are fewer."""
         self._full_at = max(self._full_at, time.monotonic()) + cost / self._rate
 
     @property
     def debt(self) -> float:
-        """Seconds until the charges beyond the burst are refilled."""
+        """Seconds until the bucket is no longer overdrawn."""
         return max(0.0, self._full_at - time.monotonic() - self._burst / self._rate)
 
     async def wait_while_empty(self) -> None:
-        """Wait until the charges beyond the burst are refilled."""
+        """Wait until the bucket is no longer overdrawn."""
         if debt := self.debt:
             await anyio.sleep(debt)

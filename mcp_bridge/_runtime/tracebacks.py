@@ -1,4 +1,4 @@
-"""Tracebacks with the code of the user, without the frames between the command and the tool."""
+"""Formats tracebacks with the code of the user, without the frames of the bridge between the command and the tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from traceback import TracebackException
 
 _PLUMBING = ("mcp_bridge", "anyio", "trio", "asyncio", "concurrent", "threading")
-"""The modules whose frames carry a call. They are left out wherever another frame remains."""
+"""The modules between the command and the tool. Their frames are left out, unless no other frame would remain."""
 
 
 def format_exception(error: BaseException) -> str:
@@ -16,7 +16,7 @@ def format_exception(error: BaseException) -> str:
     exception = TracebackException.from_exception(error)
     folders = tuple(_list_folders())
     for linked in _list_linked(exception):
-        # The traceback of a worker process is a note of the exception.
+        # An exception from a worker process has the traceback of the worker as a note, and needs no frames of its own.
         notes = getattr(linked, "__notes__", None)
         has_worker_traceback = isinstance(notes, list) and any(str(note).startswith("Traceback ") for note in notes)
         user_frames = [frame for frame in linked.stack if not frame.filename.startswith(folders)]

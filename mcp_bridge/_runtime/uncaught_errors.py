@@ -1,4 +1,7 @@
-"""Logs Python's own messages to stderr, because the log redacts secrets and its lines cannot be forged."""
+"""Logs what Python itself would print to stderr: warnings and uncaught exceptions.
+
+The log redacts secrets, and escapes characters with which a text could forge lines.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def install_hooks() -> None:
     sys.unraisablehook = _log_unraisable
     threading.excepthook = _log_thread_error
     logging.captureWarnings(True)
-    # Python would print the arguments of a record that cannot be written.
+    # Python would print the arguments of a log record that cannot be written, with their secrets.
     logging.raiseExceptions = False
 
 
@@ -32,11 +35,13 @@ def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
     try:
         label = repr(args.object)
     except Exception:
+        # A third-party __repr__ can raise anything.
         label = f"a {type(args.object).__name__}"
     logger.error("%s %s", args.err_msg or "Exception ignored in", label, exc_info=error)
 
 
 def _log_thread_error(args: threading.ExceptHookArgs) -> None:
+    # Like Python's own hook, this ignores the SystemExit of a thread.
     if issubclass(args.exc_type, SystemExit):
         return
     name = args.thread.name if args.thread is not None else "that has ended"

@@ -1,4 +1,7 @@
-"""Unix sockets of a single user: the folder, and the check of the connected user."""
+"""Keeps Unix sockets private to their user: a folder that others cannot use, and a check of the connected user.
+
+The shared server and the operator API listen on such sockets.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import sys
 from pathlib import Path
 
 RUNTIME_FOLDER = Path("/run/user")
-"""Where Linux has a folder for the sockets of each user. Clients start servers without XDG_RUNTIME_DIR."""
+"""Where Linux has a folder for the sockets of each user. XDG_RUNTIME_DIR is not used, because clients start servers
+without it."""
 _MACOS_PEER = 1
-"""LOCAL_PEERCRED, at level 0: a version, then the user (sys/un.h)."""
+"""The socket option LOCAL_PEERCRED, at level 0. Its value starts with a version and the user (sys/un.h)."""
 
 
 def find_runtime_folder() -> Path | None:
-    """Return the folder of Linux for the sockets of this user, or None if there is none."""
+    """Return this user's folder in RUNTIME_FOLDER, or None if there is none."""
     if not hasattr(os, "getuid"):
         return None
     folder = RUNTIME_FOLDER / str(os.getuid())
@@ -25,6 +29,7 @@ def find_runtime_folder() -> Path | None:
 
 
 def has_unix_sockets() -> bool:
+    """Whether this system and this Python support Unix sockets."""
     return sys.platform != "win32" and hasattr(socket, "AF_UNIX")
 
 
@@ -38,7 +43,7 @@ def create_private_folder(folder: Path) -> Path:
 
 
 def is_same_user(connected: socket.socket) -> bool:
-    """Whether the other end is a process of this user or of root; true if the system does not report that."""
+    """Whether the other end is a process of this user or of root. True on systems that do not report the user."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")
         _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))

@@ -19,7 +19,7 @@ def get_data_folder() -> Path:
 
 
 def hash_path(settings: Path) -> str:
-    """Return a name for a settings file. It is short, because the length of a socket's path is limited."""
+    """Return a name for files about a settings file. It is short, because the path of a socket has a maximum length."""
     return hashlib.sha256(str(settings).encode(errors="surrogateescape")).hexdigest()[:16]
 
 

@@ -1,1 +1,1 @@
-"""The tools that each client accepts, and the rewriting of schemas for them."""
+"""Dialects: which tools each client accepts, and how their schemas are rewritten for it."""

@@ -1,4 +1,7 @@
-"""A dialect: the changes to the list of tools, and to their arguments, for a client."""
+"""A dialect consists of the changes to the list of tools, and to arguments, that suit a client.
+
+The setting `dialect` names a client. `Profile.dialect` derives the changes from what is known about it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import NamedTuple
 
 
 class SchemaDialect(NamedTuple):
-    """The changes; by default none."""
+    """The changes, of which none is made by default."""
 
     inline_references: bool = False
     """References are replaced by their targets."""
@@ -29,7 +32,8 @@ class SchemaDialect(NamedTuple):
 
     def __or__(self, other: SchemaDialect) -> SchemaDialect:
         """Return a dialect with the changes of both."""
-        return SchemaDialect(*(first or second for first, second in zip(self, other, strict=True)))
+        changes = [first or second for first, second in zip(self, other, strict=True)]
+        return SchemaDialect(*changes)
 
 
 NO_DIALECT = SchemaDialect()

@@ -1,6 +1,7 @@
-"""Schemas without combinators at their root: one object with the properties of all alternatives.
+"""Flattens schemas: the combinators at the root become one object with the properties of all alternatives.
 
-Some clients drop a tool with `anyOf`, `allOf` or `if` at the root of its schema. They get a flat schema instead:
+Some clients drop a tool with `anyOf`, `allOf` or `if` at the root of its schema. They get a flat schema instead. From
+the first of these schemas, `flatten_root` makes the second:
 
     {"anyOf": [{"properties": {"id": {"type": "integer"}}}, {"properties": {"name": {"type": "string"}}}]}
     {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
@@ -8,10 +9,11 @@ Some clients drop a tool with `anyOf`, `allOf` or `if` at the root of its schema
 The flat schema accepts at least the values of the original. The original still validates every call, and rejects a
 combination of arguments that fits no alternative.
 
-`ShapeBuilder` computes a `Shape` (properties, required ones, and the schema of all other properties) for each schema
-from the bottom up. Of the shapes of `anyOf`, a property fits if one of them accepts it (`_merge_any`). The result
-applies together with the schema's own properties (`_merge_all`). If a property occurs only in some alternatives, its
-schema is not certain, and a certain one takes its place.
+`ShapeBuilder` computes a `Shape` for each schema from the bottom up: the properties, the required ones, and the schema
+of all other properties. `_merge_any` joins the shapes of `anyOf`, where a property needs to fit only one of them.
+`_merge_all` combines the result with the properties of the schema around it, which apply too. A property that occurs
+only in some alternatives has no certain schema, because the others allow any value. If another part of the schema has a
+certain one for the property, that one is used.
 """
 
 from __future__ import annotations
@@ -41,18 +43,22 @@ ROOT_KEYWORDS = (*APPLICATORS, "dependencies", "enum", "const", "$ref")
 DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
 """Keywords of conditions on a property. `dependencies` is from older drafts, and still checked."""
 _CONDITIONAL = frozenset({"not", "if", "dependentSchemas", "dependencies", "enum", "const"})
+"""Keywords with conditions that a flat schema cannot express."""
 _REPLACED = frozenset({*ROOT_KEYWORDS, "properties", "required", "additionalProperties", "unevaluatedProperties"})
-# What is below `not` is forbidden, so it is no property to list.
+"""Keywords of the root that the shape replaces."""
 _MENTIONING = tuple(keyword for keyword in (*APPLICATORS, "dependencies") if keyword != "not")
+"""Keywords that lead to schemas with further properties. A property below `not` is forbidden, so it is not listed."""
 _MAX_DEPTH = 8
-"""How deep combinators are followed; deeper ones accept anything."""
-_MAX_STEPS, _STEPS_PER_SCHEMA = 200_000, 20
-"""Limits for the work of one schema, because alternatives in alternatives multiply it."""
+"""The maximum number of levels of combinators. A deeper schema counts as one that accepts anything."""
+_MAX_STEPS = 200_000
+"""The maximum work for one schema, because alternatives in alternatives multiply it. See `Budget`."""
+_STEPS_PER_SCHEMA = 20
+"""The steps that each visited schema takes, in addition to one for each of its properties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatSchema:
-    """A schema without combinators at its root. If it `omits_conditions`, the original checks more."""
+    """A schema without combinators at its root. If `omits_conditions`, the original rejects more than this one."""
 
     schema: dict[str, Any]
     omits_conditions: bool = False
@@ -60,10 +66,13 @@ class FlatSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The properties of an object.
+    """What is known about the properties of an object.
 
-    The schemas of the `certain` properties hold for all alternatives. All other properties must fit `others`, a schema
-    or a boolean.
+    Attributes:
+        properties: The schemas of properties by name.
+        certain: The names of those whose schema holds for every alternative.
+        required: The names of required properties.
+        others: The schema or boolean for all other properties.
     """
 
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -96,10 +105,11 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
     flat = {keyword: value for keyword, value in schema.items() if keyword not in _REPLACED} | {"type": "object"}
     properties, required = dict(shape.properties), list(shape.required)
     if shape.others is False:
-        # A forbidden property can be required in a part of the schema. Clients reject one without a definition.
+        # A part of the schema may require a property that another part forbids. Clients reject a required property
+        # that `properties` does not have.
         required = [name for name in required if name in properties]
     else:
-        # A model sends only listed properties, so those that are merely required or conditional are listed, too.
+        # A model sends only listed properties, so properties that are only required or only in a condition are listed.
         other_schema = {} if shape.others is True else shape.others
         for name in _list_mentioned(schema):
             properties.setdefault(name, other_schema)
@@ -110,6 +120,7 @@ def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
         flat["additionalProperties"] = shape.others
     for reference in list_references(flat):
         if reference.startswith("#/") and resolve_pointer(reference, flat) is None:
+            # The warning of `flatten_root` continues with "them", the unions.
             raise CannotRewrite("a reference points into them")
     return flat
 
@@ -148,7 +159,8 @@ class ShapeBuilder:
 
     def _merge_all(self, first: Shape, second: Shape) -> Shape:
         """Return the shape of the objects that fit both shapes."""
-        self._budget.spend(sum(map(len, (first.properties, first.required, second.properties, second.required))))
+        property_count = len(first.properties) + len(second.properties)
+        self._budget.spend(property_count + len(first.required) + len(second.required))
         properties = dict(first.properties)
         for name, subschema in second.properties.items():
             is_first_certain = name in first.certain
@@ -158,7 +170,8 @@ class ShapeBuilder:
                     properties[name] = subschema
             elif is_first_certain and is_second_certain:
                 merged_schema = merge_schemas(properties[name], subschema)
-                # Without a common schema, that of the first stays: the original rejects the other values.
+                # If the two schemas cannot be merged, the first stays alone. It accepts more, and the original still
+                # rejects these values.
                 if merged_schema is not None:
                     properties[name] = merged_schema
             elif is_second_certain:
@@ -199,11 +212,12 @@ class ShapeBuilder:
 
 
 def _is_certain(name: str, shape: Shape) -> bool:
-    """Whether a shape has a schema for a property in any case, by its name or as one of the other properties."""
+    """Whether a shape has a certain schema for a property, under its name or in `others`."""
     return name in shape.certain or (name not in shape.properties and shape.others is not True)
 
 
 def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
+    """Return the shape of a schema without its combinators."""
     properties = {}
     for name, subschema in get_mapping(schema, "properties").items():
         properties[name] = {} if subschema is True else subschema
@@ -215,9 +229,10 @@ def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
 
 
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-    """Yield lists of schemas. An object must fit the schema, and one schema of each list.
+    """Yield the combinators of a schema as lists of schemas. An object must fit one schema of each list.
 
-    A reference to the root accepts anything. Raises CannotRewrite for a reference to nothing.
+    `$ref` and each schema of `allOf` are lists with one schema. A reference to the root, which would never end, accepts
+    anything. Raises CannotRewrite for a reference to nothing.
     """
     reference = schema.get("$ref")
     if isinstance(reference, str):
@@ -238,7 +253,7 @@ def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable
 
 
 def _has_conditions(root: Mapping[str, Any]) -> bool:
-    """Whether the flat schema omits a condition of the original; `dependentRequired` stays at the root."""
+    """Whether the flat schema omits a condition of the original. It keeps only `dependentRequired` of the root."""
     for subschema in walk_applied_schemas(root, root, ("allOf",)):
         if not _CONDITIONAL.isdisjoint(subschema) or any(len(get_list(subschema, keyword)) > 1 for keyword in UNIONS):
             return True
@@ -248,11 +263,12 @@ def _has_conditions(root: Mapping[str, Any]) -> bool:
 
 
 def _list_mentioned(schema: Mapping[str, Any]) -> Sequence[str]:
-    """Return the properties of the object anywhere in a schema, even if they are only required."""
+    """Return the names of all properties of the object that the schema mentions, such as only in `required`."""
     names: dict[str, None] = {}
     for subschema in walk_applied_schemas(schema, schema, _MENTIONING):
         names |= dict.fromkeys(_list_own_mentions(subschema))
-        # The usual form of "if a property is missing" is `if: {not: {required: [...]}}`.
+        # A condition "if a property is missing" is usually written `if: {not: {required: [...]}}`. Such a property is
+        # not forbidden, although it is below `not`.
         negated_condition = get_mapping(get_mapping(subschema, "if"), "not")
         names |= dict.fromkeys(_list_own_mentions(negated_condition))
     return list(names)

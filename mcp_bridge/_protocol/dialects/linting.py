@@ -1,4 +1,7 @@
-"""Finds the tools that a client would reject or degrade, with advice for each finding."""
+"""Finds the tools that a client would reject or degrade, with advice for each finding.
+
+`mcp-bridge lint` shows the findings. Each kind of fact in a client's profile has one rule here (`_RULES`).
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,18 @@ _MAX_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
-    """The behaviour of a client with one tool, or with the whole list if `tool` is empty, and the cure.
+    """A problem of a client with one tool, or with the whole list.
 
-    `path` is a JSON path into the listed tool. `original` is the tool's own name if its published name differs.
+    Attributes:
+        client: The name of the client.
+        level: How severe the problem is.
+        rule: The name of the rule that found it.
+        tool: The name of the tool; empty for the whole list.
+        path: A JSON path into the listed tool.
+        text: The problem, and how the client behaves.
+        cure: What to do about it.
+        source: Where the behaviour of the client is documented.
+        original: The tool's name before it was changed for clients; empty if it is the same.
     """
 
     client: str
@@ -53,7 +65,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTools:
-    """A list of tools as a client receives it, and facts about its server (see `lint`)."""
+    """A list of tools as a client receives it, and facts about its server. `lint` describes the fields."""
 
     tools: Sequence[Mapping[str, Any]]
     server: str
@@ -64,7 +76,7 @@ class ListedTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Violation:
-    """The violation of a fact by a tool or the list, its place, and the cure."""
+    """What a rule yields: a violation of a fact. The fields are those of `LintFinding`."""
 
     text: str
     cure: str
@@ -73,6 +85,7 @@ class _Violation:
 
 
 _Rule = Callable[[Any, ListedTools, Profile], Iterator[_Violation]]
+"""Yields the violations of one fact of a client's profile in a list of tools."""
 
 
 def lint(
@@ -84,7 +97,7 @@ def lint(
     result: int | None = None,
     count: int | None = None,
 ) -> Sequence[LintFinding]:
-    """Return the behaviour of the client with these tools, worst first. Never raises.
+    """Return the problems that a client has with these tools, worst first. Never raises.
 
     Args:
         tools: The tools of a tools/list result.
@@ -124,8 +137,8 @@ def _check_name_length(fact: NameLength, listing: ListedTools, profile: Profile)
         if length <= fact.most:
             continue
         size = f"{length} characters"
-        cure = f"Give it an `alias` of at most {max(fact.most - len(prefix), 0)} characters, or its source a shorter"
-        cure = f"{cure} `prefix`"
+        available_length = max(fact.most - len(prefix), 0)
+        cure = f"Give it an `alias` of at most {available_length} characters, or its source a shorter `prefix`"
         if prefix:
             size = f"{size} as '{prefix}{name}'"
             cure = f"{cure}, or install the server under a shorter name"
@@ -171,7 +184,7 @@ def _check_keywords(fact: UnsupportedKeywords, listing: ListedTools, profile: Pr
 
 
 def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTools, profile: Profile) -> str:
-    """Return the setting for the removal of a keyword, or advice without one."""
+    """Return advice about a keyword: the dialect that removes it, or how to do without the keyword."""
     if word == "$ref":
         is_set = listing.dialect.inline_references
     elif fact.at == "root":
@@ -218,7 +231,7 @@ def _check_structured_results(_: StructuredOnly, listing: ListedTools, __: Profi
 
 
 def _report_always(text: str, cure: str) -> _Rule:
-    """Return a rule for a fact that cannot be seen in a list of tools."""
+    """Return a rule for a fact whose violations cannot be seen in a list of tools. It always yields this one."""
     return lambda _fact, _listed, _profile: iter([_Violation(text=text, cure=cure)])
 
 
@@ -245,7 +258,8 @@ def _get_original_name(tool: Mapping[str, Any]) -> str:
 
 
 def _format_tool(tool: Mapping[str, Any]) -> str:
-    name, original = f"'{_get_name(tool)}'", _get_original_name(tool)
+    name = f"'{_get_name(tool)}'"
+    original = _get_original_name(tool)
     if not original:
         return name
     if len(original) > _MAX_NAME:

@@ -1,4 +1,7 @@
-"""The facts of a client's profile: the accepted tools, with their documentation."""
+"""The vocabulary of client profiles: the kinds of facts about which tools a client accepts.
+
+`table.py` has the facts, `linting.py` a rule for each kind, and `Profile.dialect` derives changes of schemas from them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from typing import Literal
 from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 
 Level = Literal["error", "warning", "note"]
-"""Errors reject a tool or the list; warnings degrade a tool, or reject it with some models; notes are good to know."""
+"""How a client treats a violation.
+
+error: It rejects the tool or the whole list. warning: It degrades the tool, or rejects it with some models. note: It
+does neither, but the author of the tool should know.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact about a client: the consequence for a tool that violates it, and its documentation."""
+    """A fact about a client: what `happens` with a tool that violates it, and the `source` that documents this."""
 
     level: Level
     happens: str
@@ -45,7 +52,7 @@ class ToolCount(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsupportedKeywords(Fact):
-    """Keywords without support in an input schema, only at its root or anywhere."""
+    """Keywords that the client does not support in an input schema, either at its root or anywhere."""
 
     words: Sequence[str]
     at: Literal["root", "anywhere"] = "anywhere"
@@ -90,7 +97,7 @@ class StringArguments(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The known facts about one client. Without a fact nothing is promised."""
+    """The known facts about one client. A profile without facts does not mean that the client accepts every tool."""
 
     name: str
     title: str
@@ -98,7 +105,7 @@ class Profile:
 
     @property
     def dialect(self) -> SchemaDialect:
-        """The changes for this client. Strings are parsed for every client, because models write them."""
+        """The changes for this client. Strings are parsed for every client, because it is models that write them."""
         keywords = [fact for fact in self.facts if isinstance(fact, UnsupportedKeywords)]
         return SchemaDialect(
             inline_references=any("$ref" in fact.words for fact in keywords),

@@ -1,7 +1,6 @@
-"""Applies a dialect to a tool's listing. The tool itself does not change.
+"""Applies a dialect to a tool as clients see it. The tool itself does not change, and its own schema validates calls.
 
-The tool's own schema validates its calls. It is not repeated in the list, because that would double the size for every
-client.
+The list contains only the rewritten schema, because the original in addition would double its size.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CONDITIONS_NOTE = "The server checks more conditions on these arguments than the
 
 
 def render_tools(entries: Iterable[ToolEntry], dialect: SchemaDialect) -> list[dict[str, Any]]:
-    """Return tools as a handshake client lists them, for the linter."""
+    """Return tools as a client of the last handshake version receives them in tools/list, for the linter."""
     tools = [to_wire(entry.to_tool_definition()) for entry in entries]
     if dialect.is_active:
         tools = [rewrite_tool(tool, dialect) for tool in tools]

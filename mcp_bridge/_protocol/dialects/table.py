@@ -1,4 +1,4 @@
-"""The table of the accepted tools of each client. Every entry names its source (a thread, a page, a file).
+"""The table of facts about which tools each client accepts. Every fact names its source (a thread, a page, a file).
 
 Collected in November 2026. Clients change: remove outdated facts, and add only facts with a source.
 """
@@ -22,9 +22,9 @@ from mcp_bridge._protocol.dialects.profile import (
     UnsupportedKeywords,
 )
 
-_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
+_COMBINATORS = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 _UNIONS = ("anyOf", "oneOf", "allOf")
-_PLAIN = "[A-Za-z0-9_-]+"
+_PLAIN_NAME = "[A-Za-z0-9_-]+"
 _ALL_FAIL = "every message fails while the tool is there"
 _STRINGS = StringArguments(
     "note",
@@ -36,7 +36,7 @@ _PROFILES = (
         NameLength("error", "a call to the tool ends the conversation",
             "mims-harvard/ToolUniverse#65, anthropics/claude-code#19882", most=64, prefix="mcp__{server}__"),
         UnsupportedKeywords("error", "the tool is silently left out",
-            "anthropics/claude-code#95504", words=_ROOT, at="root"),
+            "anthropics/claude-code#95504", words=_COMBINATORS, at="root"),
         # 25,000 tokens, at about four characters each
         ResultSize("note", "longer results are truncated or saved to a file (MAX_MCP_OUTPUT_TOKENS)",
             "code.claude.com/docs/en/mcp, anthropics/claude-code#70280", most=100_000),
@@ -57,14 +57,14 @@ _PROFILES = (
             "openai/codex codex-rs/core/src/mcp_connection_manager.rs", most=64, prefix="mcp__{server}__"),
         UnsupportedKeywords("warning", "the model sees it as text", "openai/codex#3152", words=("$ref",)),
         UnsupportedKeywords("warning", "properties beside it may be lost",
-            "openai/codex#42283", words=_ROOT, at="root"),
+            "openai/codex#42283", words=_COMBINATORS, at="root"),
         UnsupportedKeywords("warning", "the model may see it as text",
             "openai/codex#13768, openai/codex#20604", words=("anyOf", "oneOf")),
         StructuredOnly("note", "the model only sees the structured content of a result", "openai/codex#38287"),
     )),
     Profile(name="continue", title="Continue"),
     Profile(name="copilot-cli", title="Copilot CLI", facts=(
-        NameCharacters("error", _ALL_FAIL, "github/copilot-cli#1879", pattern=_PLAIN),
+        NameCharacters("error", _ALL_FAIL, "github/copilot-cli#1879", pattern=_PLAIN_NAME),
         NameLength("error", _ALL_FAIL,
             "github/copilot-cli#1879, github/copilot-cli#2223", most=128, prefix="{server}-"),
         PropertiesRequired("error", "every message fails with models of OpenAI while the tool is there",
@@ -104,7 +104,7 @@ _PROFILES = (
             "anomalyco/opencode#46628", words=_UNIONS, at="root"),
     )),
     Profile(name="vscode", title="VS Code", facts=(
-        NameCharacters("warning", "it warns about the name", "microsoft/vscode#308463", pattern=_PLAIN),
+        NameCharacters("warning", "it warns about the name", "microsoft/vscode#308463", pattern=_PLAIN_NAME),
         ToolCount("error", "it sends no request with more; its own tools and those of all servers count",
             "microsoft/vscode#255585, microsoft/vscode-copilot-release#13065", most=128),
     )),

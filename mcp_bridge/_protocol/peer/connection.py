@@ -1,15 +1,16 @@
 """A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers.
 
-A request of the other side (`IncomingRequest`) gets at most one response. The service handles most requests without
-waiting, and `receive` sends the response. For the others the service returns a coroutine:
+A request of the other side (`IncomingRequest`) gets at most one response. If the service knows the result at once,
+`receive` sends the response. Otherwise the service returns a coroutine:
 
 1. `receive` registers the request under its id and spawns `_serve` as a task.
 2. `IncomingRequest.run` awaits the coroutine in a block that `cancel` can interrupt, and builds the response.
-3. `_serve` removes the request, and sends the response unless the other side has cancelled the request. If the code
-   ignores a cancellation with an error, `abandon` sends the error early, and the later result is dropped.
+3. `_serve` removes the request, and sends the response unless the other side has cancelled the request. The server may
+   also cancel a request, with an error as its response. If the code of the request then does not end, `abandon` sends
+   the error at once, and the later result is dropped.
 
-A request of this side (`PendingRequest`) waits in `request` until `receive` gets its response, its timeout passes or
-`close` fails it. Timeouts and cancellations are reported to the other side by a notification.
+For a request of this side (`PendingRequest`), `request` waits until `receive` gets the response, the timeout passes or
+`close` ends the connection. A notification reports timeouts and cancellations to the other side.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ from mcp_bridge._runtime.tasks import TaskOwner
 logger = logging.getLogger("mcp_bridge.peer")
 
 CANCELLED, PROGRESS = "notifications/cancelled", "notifications/progress"
-"""The two notifications of MCP about a request in flight. They do not go to the service."""
+"""The two notifications of MCP about a request in flight. The connection handles them instead of the service."""
 
 RequestId = str | int
 Message = dict[str, Any]
 """A JSON-RPC message as a JSON-ready dict."""
 ProgressListener = Callable[[Mapping[str, Any]], None]
+"""Receives the params of each progress notification."""
 
 
 class MessageStream(Protocol):
     """Carries messages to the other side, in the order of `send`.
 
-    With only `send` implemented, a stream never waits and cannot be resumed.
+    The defaults of the other methods are those of a stream that never waits and cannot be resumed.
     """
 
     __slots__ = ()
@@ -80,11 +82,12 @@ class RequestCounter:
 
     def __init__(self) -> None:
         self._open = 0
-        # The waiting task makes the event, so that calls do not pay for it.
+        # Only a waiting task makes the event, so that requests do not pay for it.
         self._change: anyio.Event | None = None
         self.is_urgent = False
 
     def add_request(self) -> None:
+        """Count a request as in flight."""
         self._open += 1
 
     def remove_request(self, number: int = 1) -> None:
@@ -104,11 +107,11 @@ class RequestCounter:
 
         After `shorten_waits`, `urgent_timeout` is the timeout. Both are seconds from the beginning of the wait.
         """
-        began = anyio.current_time()
+        start = anyio.current_time()
         while self._open:
             if self.is_urgent:
                 timeout = urgent_timeout
-            remaining = began + timeout - anyio.current_time()
+            remaining = start + timeout - anyio.current_time()
             if remaining <= 0:
                 break
             if self._change is None or self._change.is_set():
@@ -121,8 +124,11 @@ class RequestCounter:
 class PeerConnection:
     """One connection. The transport passes each message to `receive`, and calls `close` at the end.
 
-    `stream` carries the messages outside of requests. `counter` counts the requests of the other side in flight, until
-    the connection is closed.
+    Args:
+        service: Serves the requests and notifications of the other side.
+        stream: Carries the messages that do not belong to a request with its own stream.
+        tasks: Owns the tasks of requests.
+        counter: Counts the requests of the other side in flight, until the connection is closed.
     """
 
     def __init__(
@@ -144,7 +150,7 @@ class PeerConnection:
     def receive(self, message: Message, stream: MessageStream | None = None) -> bool:
         """Handle a valid JSON-RPC message. A request can have its own `stream` for its response and notifications.
 
-        Returns False for a dropped response: it belongs to no request of this side.
+        Returns False for a response that is dropped because it belongs to no request of this side.
         """
         if self._is_closed:
             return True
@@ -167,6 +173,7 @@ class PeerConnection:
             # A SystemExit of the service must not end the server.
             response = make_error(request_id, report_failure(method, error))
         else:
+            # This is the coroutine of an `async def`, and costs less than `inspect.iscoroutine`.
             if type(outcome) is CoroutineType:
                 self._requests[request_id] = request
                 self._counter.add_request()
@@ -193,7 +200,8 @@ class PeerConnection:
         if self._is_closed:
             raise RpcError(CONNECTION_CLOSED, "Connection closed")
         self._last_id += 1
-        number, stream = self._last_id, stream or self._stream
+        number = self._last_id
+        stream = stream or self._stream
         if on_progress is not None:
             params = dict(params or {})
             params["_meta"] = {**(params.get("_meta") or {}), "progressToken": number}
@@ -224,6 +232,7 @@ class PeerConnection:
     def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, stream: MessageStream | None = None
     ) -> None:
+        """Send a notification, unless the connection is closed."""
         if not self._is_closed:
             (stream or self._stream).send(make_notification(method, params))
 
@@ -232,14 +241,16 @@ class PeerConnection:
         await self._stream.drain()
 
     def close(self) -> None:
-        """Handle the end of the connection: cancel the requests of the other side, and fail those of this one."""
+        """Handle the end of the connection: cancel the requests of the other side, and fail those of this side."""
         if not self._is_closed:
             self._is_closed = True
+            # The shutdown does not wait for requests whose response can no longer be sent.
             self._counter.remove_request(len(self._requests))
         for request in list(self._requests.values()):
             request.cancel()
         while self._pending:
-            self._pending.popitem()[1].settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
+            _, pending = self._pending.popitem()
+            pending.settle(error=RpcError(CONNECTION_CLOSED, "Connection closed"))
 
     def _send_cancellation(self, number: int, stream: MessageStream, reason: str) -> None:
         """Cancel a request of this side, unless it has a response or the connection is closed."""
@@ -247,13 +258,15 @@ class PeerConnection:
             stream.send(make_notification(CANCELLED, {"requestId": number, "reason": reason}))
 
     async def _serve(self, request: IncomingRequest, outcome: Coroutine[Any, Any, Any]) -> None:
+        """Run the coroutine of a request as a task, and send the response."""
         response: Message | None = None
         try:
             response = await request.run(outcome)
         except anyio.get_cancelled_exc_class() as error:
             if request.is_cancelled or is_being_cancelled(error):
                 raise
-            # Only the owner of the task may cancel it, by `request.cancel`: this was the code that serves the request.
+            # Neither `request.cancel` nor the owner of the task has cancelled it, so the code of the request has
+            # cancelled its own task, which is a failure.
             response = make_error(request.id, report_failure(request.method, error))
         finally:
             if self._requests.get(request.id) is request:
@@ -281,8 +294,9 @@ class PeerConnection:
             report_failure(method, error)
 
     def _get_own_key(self, params: Mapping[str, Any], name: str) -> Any:
-        """Return an id of this side. Like the official SDKs, accept "1" for 1: small servers return ids as text."""
+        """Return an id of this side. Like the official SDKs, accept "1" for 1, because small servers return text."""
         key = _get_key(params, name)
+        # The other side chooses the text, so its length is limited before it is parsed.
         if isinstance(key, str) and key not in self._pending and len(key) < 16 and key.isdecimal():
             return int(key)
         return key
@@ -301,7 +315,7 @@ class PeerConnection:
 
 
 class PendingRequest:
-    """A request of this side without a response yet."""
+    """A request of this side that waits for its response."""
 
     def __init__(self, on_progress: ProgressListener | None) -> None:
         self.on_progress = on_progress
@@ -313,16 +327,20 @@ class PendingRequest:
             # A future costs half as much as an event of anyio.
             self._future = asyncio.get_running_loop().create_future()
         except RuntimeError:
-            # This is trio.
+            # Trio has no loop of asyncio.
             self._event = anyio.Event()
 
     def wait_until_settled(self) -> Awaitable[None]:
+        """Return an awaitable that ends with `settle`."""
         if self._future is None:
             return self._event.wait()
         return self._future
 
     def settle(self, result: Any = None, *, error: RpcError | None = None) -> None:
-        self.result, self.error, self.is_settled = result, error, True
+        """Set the result or the error, and wake the caller of `request`."""
+        self.result = result
+        self.error = error
+        self.is_settled = True
         if self._future is None:
             self._event.set()
         # The future is done already if the waiting task was cancelled.
@@ -331,7 +349,7 @@ class PendingRequest:
 
 
 def _read_error(error: Any) -> RpcError:
-    """Return the error of a response, also for a malformed one."""
+    """Return the error of a response. A malformed one gets a default code or message."""
     members = error if isinstance(error, dict) else {}
     code, message = members.get("code"), members.get("message")
     if type(code) is not int:
@@ -350,14 +368,16 @@ def _get_key(params: Mapping[str, Any], name: str) -> Any:
 
 
 class IncomingRequest:
-    """One request. `stream` carries its response, its notifications, and the requests of this side during it.
+    """A request of the other side.
 
     Attributes:
+        stream: Carries the response, the notifications about the request, and requests of this side during it.
         principal: The authenticated caller, or None.
         client: The key for the quotas of the client; None if the server has only one client.
         transport: How the client is connected (see `ClientInfo.transport`).
         holds: The slots and deadlines of the call (see `RunningCall.holds`).
-        is_done: Whether the result is known or the request is cancelled. Nothing but the response may follow then.
+        is_cancelled: Whether `cancel` was called.
+        is_done: Whether the result is known or the request is cancelled. Only the response may follow then.
         is_abandoned: Whether the response was sent while the code of the request still runs.
     """
 
@@ -393,6 +413,7 @@ class IncomingRequest:
         """Await the result. Return the response, or None if the request was cancelled without an error."""
         response: Message | None = None
         if self.is_cancelled:
+            # Closing a coroutine that has not started avoids Python's warning about it.
             outcome.close()
         else:
             with CancellableBlock() as self._block:
@@ -412,7 +433,7 @@ class IncomingRequest:
         return make_error(self.id, self._error)
 
     def lend_slots(self) -> None:
-        """Lend the slots of the call to other calls, while no client reads its stream (see `Slot.lend`)."""
+        """Lend the slots of the call to other calls while no client reads its stream (see `Slot.lend`)."""
         for hold in self.holds:
             if isinstance(hold, Slot):
                 hold.lend()
@@ -424,7 +445,7 @@ class IncomingRequest:
                 hold.reclaim()
 
     def cancel(self, error: RpcError | None = None) -> None:
-        """Cancel the request. Its response is the error; without an error it has no response."""
+        """Cancel the request. The error is its response. Without an error, it has no response."""
         if not self.is_cancelled:
             self.is_cancelled = self.is_done = True
             self._error = error
@@ -432,14 +453,14 @@ class IncomingRequest:
             self._block.cancel()
 
     def abandon(self) -> None:
-        """Send the error of a cancelled request although its code still runs. The later result is dropped."""
+        """Send the error of a cancelled request while its code still runs. The later result is dropped."""
         if self._error is not None and not self.is_abandoned:
             self.is_abandoned = True
             self.stream.finish(make_error(self.id, self._error))
 
 
 def report_failure(method: str, error: BaseException) -> RpcError:
-    """Log an unexpected error. Return the error for the other side, with only a reference to the log line."""
+    """Log an unexpected error, and return an error for the other side that contains only a reference to the log."""
     reference = os.urandom(6).hex()
     logger.error("%s failed, reference %s", method, reference, exc_info=error)
     return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")

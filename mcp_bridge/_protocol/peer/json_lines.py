@@ -1,4 +1,10 @@
-"""Lines of JSON-RPC: splits bytes into lines, parses lines and writes messages (MCP, transports, "stdio")."""
+"""Parses and writes JSON-RPC messages as lines of JSON (MCP, transports, "stdio").
+
+Every transport parses with `parse_message`, so all of them reject the same messages. A message is rejected if another
+program, such as a gateway in front of the bridge, could read it differently: duplicate names, names that differ only in
+case, or numbers that lose digits. `_check_members` is the complete check, and `_is_usual_request` a fast one for the
+requests that most clients send.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +24,21 @@ from mcp_bridge._runtime.line_splitter import MAX_LINE
 logger = logging.getLogger("mcp_bridge.stdio")
 
 MAX_REPAIRED = 256 * 1024
-"""The largest invalid text in bytes that is parsed in Python, in up to 0.1 seconds.
+"""The maximum number of bytes of an invalid text that Python parses, which takes up to 0.1 seconds.
 
-In larger ones, only bytes outside of UTF-8 and halves of surrogate pairs are replaced.
+In a larger text, only bytes outside of UTF-8 and halves of surrogate pairs are replaced.
 """
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""The first bytes of PowerShell and .NET, before the first line."""
+"""The bytes that PowerShell and .NET may write before the first line."""
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""An escape in a text of JSON: a surrogate pair, half of one, or any other."""
+"""An escape in a JSON string: a surrogate pair, `half` of one, or any other escape."""
 
 
 def parse_message(line: bytes | None) -> Message | bytes:
-    """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise."""
+    """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise.
+
+    None stands for a line that is too long.
+    """
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
     data: Any
@@ -49,12 +58,14 @@ def parse_message(line: bytes | None) -> Message | bytes:
         # The value is deeper than orjson can write.
         is_lossless = False
     if not is_lossless:
-        # orjson reads integers of more than 64 bits as floats, and keeps the last of two equal names.
+        # The line may only have other whitespace. But orjson also reads integers of more than 64 bits as floats, and
+        # keeps the last of two equal names, so the slower `STRICT` has to read the line again.
         try:
             data = STRICT.decode(line.decode())
         except DuplicateName as duplicate:
             request_id = _get_request_id(data)
-            if _NAMES.decode(line.decode()).count("id") != 1:
+            # Of two ids, neither is certain.
+            if _NAME_LISTER.decode(line.decode()).count("id") != 1:
                 request_id = None
             return format_invalid(request_id, f"{str(duplicate)[:80]!r} occurs twice in an object")
         except (ValueError, RecursionError):
@@ -64,10 +75,10 @@ def parse_message(line: bytes | None) -> Message | bytes:
 
 
 def repair_json(data: bytes) -> Any:
-    """Parse text that a program has written as JSON although it is invalid. Return None if that is impossible.
+    """Parse invalid JSON as far as its meaning is clear. Return None if that is impossible.
 
-    Bytes outside of UTF-8 and halves of surrogate pairs are replaced, and numbers unknown to JSON become null.
-    Characters that have to be escaped are accepted.
+    Bytes outside of UTF-8 and halves of surrogate pairs are replaced, NaN and infinities become null, and control
+    characters may occur without an escape.
     """
     line = _repair_line(data.decode(errors="replace").encode())
     try:
@@ -86,13 +97,18 @@ def _repair_line(line: bytes) -> bytes:
 
     Programs in JavaScript write such halves when they truncate a text inside an emoji.
     """
-    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], line.removeprefix(BYTE_ORDER_MARK))
+
+    def replace_half(escape: re.Match[bytes]) -> bytes:
+        return rb"\ufffd" if escape["half"] else escape[0]
+
+    return _ESCAPE.sub(replace_half, line.removeprefix(BYTE_ORDER_MARK))
 
 
 def _reject_line(line: bytes, error: ValueError) -> Message | bytes:
-    """Return the error for an invalid line, under the id of its request. A response is repaired instead.
+    """Return the error for an invalid line, under the id of its request if it has one.
 
-    A request is not repaired, because its tool would receive other arguments.
+    An invalid response is repaired and returned instead. A request is not, because its tool would receive other
+    arguments than the client has sent.
     """
     data = repair_json(line)
     if isinstance(data, dict) and "method" not in data and ("result" in data or "error" in data):
@@ -113,14 +129,18 @@ _LENIENT = json.JSONDecoder(strict=False, parse_constant=lambda name: None, pars
 
 
 def _is_usual_request(data: dict[str, Any]) -> bool:
-    """Whether a message is certainly a valid request for all readers. Most messages are."""
+    """Whether a message is a request that needs no complete check, as most messages are.
+
+    It has all members that `_check_members` would check in their usual form, and only usual params, so that no names
+    can differ only in case.
+    """
     if data.keys() != _REQUEST_MEMBERS or data["jsonrpc"] != "2.0":
         return False
     params, request_id = data["params"], data["id"]
     if type(params) is not dict or not _USUAL_PARAMS.issuperset(params):
         return False
     meta = params.get("_meta")
-    if meta is not None and (type(meta) is not dict or type(meta.get("progressToken", 0)) not in _ID_TYPES):
+    if meta is not None and (type(meta) is not dict or type(meta.get("progressToken", 0)) not in (int, str)):
         return False
     is_valid_id = type(request_id) is str or (type(request_id) is int and request_id in INT64)
     return is_valid_id and type(data["method"]) is str
@@ -131,6 +151,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _check_members(data: dict[str, Any]) -> Message | bytes:
+    """Return an object if it is a valid message, or an error response."""
     problem = _find_ambiguity(data)
     if problem is not None:
         return format_invalid(_get_request_id(data), problem)
@@ -163,15 +184,15 @@ def find_invalid_member(data: dict[str, Any]) -> str | None:
     return "not a JSON-RPC 2.0 message"
 
 
-_NAMES = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+_NAME_LISTER = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])
+"""Decodes an object to the list of its names, with duplicates."""
 _MEMBERS = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
-_ID_TYPES = (int, str)
 _REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
 _USUAL_PARAMS = frozenset({"_meta", "name", "arguments", "cursor", "uri"})
 
 
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
-    """Return the reason why other readers could understand a message differently, such as readers that ignore case."""
+    """Return why other programs could read a message differently, such as programs that ignore case, or None."""
     if not _MEMBERS.issuperset(data):
         for name in data:
             if name not in _MEMBERS and name.lower() in _MEMBERS:
@@ -179,7 +200,7 @@ def _find_ambiguity(data: dict[str, Any]) -> str | None:
     if "method" in data and ("result" in data or "error" in data):
         return "a message cannot be both a request and a response"
     params = data.get("params")
-    # This is the usual case, and the cheapest check.
+    # Names that are all in lower case cannot differ only in case. This check of the usual case is the cheapest.
     if not isinstance(params, dict) or "".join(params).islower():
         return None
     if len({name.lower() for name in params}) < len(params):
@@ -188,7 +209,10 @@ def _find_ambiguity(data: dict[str, Any]) -> str | None:
 
 
 def _get_request_id(data: dict[str, Any]) -> str | int | None:
-    """Return the id of a malformed request, if it has a valid one. The id of a response is an id of this side."""
+    """Return the id of a malformed request, or None if it has no valid one.
+
+    For a response it is None too, because that has an id of this side.
+    """
     is_response = "method" not in data and ("result" in data or "error" in data)
     if is_response or not _is_id(data.get("id")):
         return None
@@ -197,17 +221,23 @@ def _get_request_id(data: dict[str, Any]) -> str | int | None:
 
 
 def format_error(request_id: str | int | None, code: int, message: str) -> bytes:
+    """Return an error response as a line."""
     return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}) + b"\n"
 
 
 def format_invalid(request_id: str | int | None, problem: str) -> bytes:
+    """Return the error response for an invalid request as a line."""
     return format_error(request_id, INVALID_REQUEST, f"Invalid Request: {problem}")
 
 
 def dump_message(message: Message) -> bytes:
-    """Return a message as a line. Never raises: instead of an invalid response an error is sent, or else nothing."""
+    """Return a message as a line. Never raises.
+
+    A response that cannot be written as JSON becomes an error response. Any other such message becomes nothing.
+    """
     try:
-        # The copy has the size of the line, while the bytes of orjson occupy up to twice as much as long as they live.
+        # Appending the newline copies the line. The copy has exactly its size, and bytes of orjson up to twice as much,
+        # which would stay in memory in the event log of a session.
         return orjson.dumps(message) + b"\n"
     except TypeError:
         # The message has integers of more than 64 bits, or cannot be written.

@@ -1,4 +1,9 @@
-"""Writes JSON-RPC messages as lines to a pipe, without waiting for a slow reader as long as its buffer has room."""
+"""Writes JSON-RPC messages as lines to a pipe. Senders never block; `drain` waits for a slow reader.
+
+`send` appends to a buffer. On asyncio, a callback of the loop then writes the whole buffer without waiting, so messages
+of one iteration of the loop cost one system call. The task `run` writes what the pipe did not accept at once. On trio,
+which has no such callback, it writes everything.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,13 @@ from mcp_bridge._runtime.stdio_descriptors import Descriptor
 logger = logging.getLogger("mcp_bridge.stdio")
 
 MAX_BUFFERED_OUTPUT = 1024 * 1024
-"""Bytes for a slow reader in the buffer before senders have to wait, and before no more input is read."""
+"""The number of buffered bytes from which `drain` waits, and from which a stdio server reads no more input."""
 
 
 class MessageWriter(MessageStream):
-    """The write side, a message stream. Messages are encoded when they are sent, and writes are coalesced.
+    """A message stream that writes to a descriptor. It encodes a message when the message is sent.
 
-    A reader for whom more than `limit` bytes wait counts as gone. `lost` is set when the reader has gone.
+    If more than `limit` bytes wait, the reader counts as gone. `lost` is set when the reader has gone.
     """
 
     def __init__(self, sink: Descriptor, *, limit: float = math.inf) -> None:
@@ -50,6 +55,7 @@ class MessageWriter(MessageStream):
             await self._wait_until_flushed()
 
     def put_bytes(self, data: bytes) -> None:
+        """Queue the bytes of a message. After the reader has gone, they are dropped."""
         if self._has_lost_reader:
             return
         self._waiting += data
@@ -68,6 +74,7 @@ class MessageWriter(MessageStream):
             self._filled = anyio.Event()
             self._is_writing = True
             while self._waiting and not self._has_lost_reader:
+                # Messages that are sent during the write go to a new buffer.
                 data, self._waiting = self._waiting, bytearray()
                 try:
                     await self._sink.write(data)
@@ -78,8 +85,9 @@ class MessageWriter(MessageStream):
             self._notify()
 
     def _write_now(self) -> None:
-        """Write without waiting. This costs less than a task."""
+        """Write without waiting, which costs less than waking the task `run`."""
         self._is_scheduled = False
+        # `run` is in the middle of a write, and will write the new bytes after it.
         if self._is_writing:
             return
         try:
@@ -94,7 +102,7 @@ class MessageWriter(MessageStream):
     def _lose_reader(self, error: OSError | str) -> None:
         logger.info("the other side has stopped reading: %s", error)
         self._has_lost_reader = True
-        # A view of the old buffer may be in use.
+        # `write_now` may still use a view of the old buffer, which could then not be cleared.
         self._waiting = bytearray()
         self.lost.set()
 
@@ -114,6 +122,7 @@ class MessageWriter(MessageStream):
             await anyio.sleep_forever()
 
     async def flush(self, timeout: float) -> None:
+        """Wait until everything is written, at most `timeout` seconds."""
         with anyio.move_on_after(timeout):
             while self._waiting or self._is_writing:
                 await self._wait_until_flushed()

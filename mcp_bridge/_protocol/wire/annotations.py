@@ -1,4 +1,4 @@
-"""Renders the fields of annotations and icons in MCP."""
+"""Renders annotations and icons, without fields that would make a client reject the whole message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 
 
 def select_annotations(annotations: Any) -> dict[str, Any]:
-    """Return the annotations of content or a resource in MCP, if they have the right types."""
+    """Return those annotations of content or a resource that MCP defines, if their values are valid."""
     if annotations is None:
         return {}
     values = to_plain_mapping(annotations)

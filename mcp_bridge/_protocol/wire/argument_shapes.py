@@ -1,4 +1,4 @@
-"""The shape of arguments: their types and sizes, without their values."""
+"""Describes the shape of arguments, which are their types and sizes without their values, for the audit trail."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from itertools import islice
 from typing import Any
 
 MAX_DEPTH = 4
+"""The maximum number of described levels of objects."""
 MAX_KEYS = 64
-"""The maximum number of described keys of an object. The number of further ones is given."""
+"""The maximum number of described keys of an object. A shape contains only the number of the others."""
 MAX_KEY = 64
-"""The maximum number of characters of a key. Clients choose the keys of objects whose schema allows others."""
-_NAMES = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
+"""The maximum number of characters of a key. Clients choose the keys if the schema allows additional properties."""
+_TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
 def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return the type of a value, with the length of text and lists: `string[12]`, `array[3]`, `integer`.
 
-    An object becomes an object with the shapes of its values; below `depth` levels, its number of keys.
+    An object becomes an object with the shapes of its values, or below `depth` levels its number of keys: `object[5]`.
     """
     value_type = type(value)
-    if value_type in _NAMES:
-        return _NAMES[value_type]
+    if value_type in _TYPE_NAMES:
+        return _TYPE_NAMES[value_type]
     if value_type is str or isinstance(value, str):
         return f"string[{len(value)}]"
     if value_type is dict or isinstance(value, Mapping):
@@ -29,7 +30,7 @@ def describe_shape(value: Any, depth: int = MAX_DEPTH) -> Any:
             return f"object[{len(value)}]"
         shape: dict[str, Any] = {}
         for key, item in islice(value.items(), MAX_KEYS):
-            # Most values are text.
+            # Most values are text, so this saves most of the nested calls.
             is_text = type(item) is str
             shape[str(key)[:MAX_KEY]] = f"string[{len(item)}]" if is_text else describe_shape(item, depth - 1)
         if len(value) > MAX_KEYS:

@@ -1,4 +1,4 @@
-"""Renders content blocks in the form of the client's protocol version."""
+"""Renders content blocks as JSON-ready dicts, in the form of the client's protocol version."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
 
 
 def render_block(item: Any, version: str) -> dict[str, Any]:
-    """Render one block as a JSON-ready dict. Classes of content that are unknown in `version` become text.
+    """Render one block as a JSON-ready dict. Content that `version` does not have becomes text.
 
-    A block with fields of wrong types becomes text too: clients drop a whole result because of one invalid block.
+    A block with fields of wrong types becomes text too, because clients drop a whole result for one invalid block.
     """
     try:
         content = item if type(item) in _RENDERERS else as_block(item)
@@ -51,6 +51,7 @@ def _render_content(content: Content, version: str) -> dict[str, Any]:
 
 
 def _make_binary_renderer(block_type: str) -> Callable[[Any], dict[str, Any]]:
+    """Return the renderer of images or audio."""
     return lambda content: {
         "type": block_type,
         "data": _encode_base64(content.data),
@@ -96,3 +97,4 @@ _RENDERERS: dict[type[Content], tuple[Callable[[Any], dict[str, Any]], str]] = {
     EmbeddedResource: (_render_embedded_resource, ""),
     ResourceLink: (_render_resource_link, STRUCTURED),
 }
+"""The renderer of each class of content, and the first protocol version that has it."""

@@ -1,4 +1,4 @@
-"""Reads content blocks of clients and other servers."""
+"""Reads content blocks that clients and other servers have sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Turns the return values of prompt handlers into messages of prompts/get, and conversations into sampling messages."""
+"""Turns the return values of prompt handlers into results with messages, and renders messages for the client.
+
+`render_messages` renders those of prompts/get and those of sampling requests, which have the same form.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ ROLES = ("user", "assistant")
 
 
 def to_messages(value: Any) -> ToolResult:
-    """Return a handler's return value as a result with messages, from the user unless they are a `Message`.
+    """Return a handler's return value as a result with messages.
 
-    Raises Unreadable for an unreadable value or one that contains itself, and for a message with an unknown role.
+    Values other than a `Message` become messages of the user. Raises Unreadable for an unreadable value or one that
+    contains itself, and for a message with an unknown role.
     """
     meta = None
     if isinstance(value, ToolResult):
@@ -45,6 +49,7 @@ def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]
 
 
 def _to_message(item: Any) -> Message:
+    """Read a `Message`, a mapping with its fields, a message of the MCP SDK, or content of the user."""
     if isinstance(item, Mapping) and "role" in item and "content" in item:
         item = Message(item["content"], item["role"])
     elif hasattr(type(item), "model_fields") and {"role", "content"} <= set(type(item).model_fields):

@@ -10,11 +10,18 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.values import as_text
 
 REQUIRED = "requiredCapabilities"
-"""The key of a result for the capabilities that the client would need."""
+"""The key in `_meta` of a result for the capabilities that the client would need."""
 
 
 class ErrorOutcome(NamedTuple):
-    """How an error reaches a client: as a JSON-RPC error with `rpc_code`, or for None as a result with `isError`."""
+    """How an error reaches a client.
+
+    Attributes:
+        error: The class of the error.
+        meaning: The cause, for docs/errors.md.
+        advice: What the caller should do, for docs/errors.md.
+        rpc_code: The code of the JSON-RPC error; None for an error that is a result with `isError`.
+    """
 
     error: type[errors.CallError]
     meaning: str
@@ -93,11 +100,16 @@ TABLE: tuple[ErrorOutcome, ...] = (
 
 
 def to_error_result(error: errors.CallError) -> ToolResult:
-    """Return an error as a result for the model. An invalid output is kept, but not as structured content."""
+    """Return an error as a result for the model.
+
+    The result keeps an invalid output, because the tool has run and the model may use its output. If there is content,
+    the output is added to it as text, so that it is not structured content, which clients would validate.
+    """
     if isinstance(error, errors.InvalidOutput):
         content, output = None, error.output
         if error.content is not None:
-            content, output = _add_output(error.content, error.output), None
+            content = _add_output(error.content, error.output)
+            output = None
         return ToolResult(
             success=False, output=output, error=error.text, content=content, code=error.code, meta=error.meta
         )
@@ -108,8 +120,8 @@ def to_error_result(error: errors.CallError) -> ToolResult:
 
 
 def _add_output(content: Any, output: Any) -> list[Any]:
-    """Return the blocks of a result and its output as text, unless a block has this text."""
-    # A start needs no content, so the import is late.
+    """Return the blocks of a result, followed by its output as text unless a block already has this text."""
+    # Only calls need this module, so a start does not import it.
     from mcp_bridge._contracts.content import Text
 
     blocks = [*content] if isinstance(content, list | tuple) else [content]

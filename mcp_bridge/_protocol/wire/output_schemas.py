@@ -1,9 +1,10 @@
-"""Output schemas for clients.
+"""Simplifies output schemas for clients.
 
 A client compiles the output schema of each tool, and checks every result against it. The TypeScript SDK does so with
-Ajv in draft 7. If Ajv cannot compile one schema, its whole list of tools fails. If Ajv reads a keyword differently, it
-rejects results. The bridge itself checks results against the complete schema, so clients get only the keywords that all
-validators read in the same way. A simplified schema accepts at least the values of the complete one.
+Ajv in draft 7. If Ajv cannot compile a schema, the client rejects the whole list of tools. If Ajv reads a keyword
+differently, the client rejects valid results. The bridge itself checks results against the complete schema, so clients
+get only the keywords that all validators read in the same way. A simplified schema accepts at least the values of the
+complete one.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ _REMOVED = frozenset(
         "minContains", "not", "nullable", "pattern", "then", "unevaluatedItems", "unevaluatedProperties",
     }
 )  # fmt: skip
-r"""Keywords that clients check differently or cannot compile: patterns in the syntax of another engine (`(?P<n>a)`,
-`\w` for the letters of all languages), and keywords of OpenAPI and of other drafts. Some would reject more when a
-schema in them accepts more."""
+r"""Keywords that clients check differently or cannot compile.
+
+`pattern` depends on the engine: `(?P<n>a)` is the syntax of Python, and `\w` may include the letters of all languages.
+Others belong to OpenAPI or to other drafts. `not`, `if`, `contains` and similar keywords contain schemas: if such a
+schema is simplified and so accepts more, the keyword would reject more.
+"""
 _FORMATS = frozenset({"date", "uuid"})
 """Formats that all clients check in the same way. FastMCP's client turns values into objects by their format.
 
-A `date-time` may be naive, and a `duration` negative.
+`date-time` and `duration` are not among them, because a value may be naive or negative, which some clients reject.
 """
-_LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
+_EXCLUSIVE_LIMITS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 
 
 def simplify_output_schema(schema: Any) -> Any:
@@ -38,7 +42,7 @@ def simplify_output_schema(schema: Any) -> Any:
     for _, subschema in walk_schemas(simple):
         reference = subschema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/") and resolve_pointer(reference, simple) is None:
-            # It leads into a keyword that is removed.
+            # The reference leads into a keyword that was removed.
             return {"type": schema["type"]} if "type" in schema else {}
     return simple
 
@@ -60,17 +64,19 @@ def _simplify(schema: Any) -> Any:
 
 
 def _is_common(keyword: str, value: Any) -> bool:
-    """Return whether all validators read a keyword in the same way."""
+    """Whether all validators read a keyword with this value in the same way."""
     if keyword == "format":
         return value in _FORMATS
-    if keyword in _LIMITS:
-        # Draft 4 has booleans.
+    if keyword in _EXCLUSIVE_LIMITS:
+        # In draft 4, these keywords are booleans.
         return not isinstance(value, bool)
     if keyword == "multipleOf":
         # Ajv divides floats, so that 0.3 is no multiple of 0.1.
         return isinstance(value, int)
     if keyword == "enum":
+        # Ajv rejects an empty list.
         return bool(value)
     if keyword == "$schema":
+        # Ajv does not know draft 4.
         return "draft-04" not in str(value)
     return keyword not in _REMOVED

@@ -1,6 +1,7 @@
-"""Requests of a server to its client as questions, and answers as results of such requests.
+"""Reads the requests of a server to its client as questions, and renders the answers as results of these requests.
 
-These are elicitation, sampling and roots of the handshake versions, and the input requests of 2026-07-28 with the same
+The bridge is the client here: it forwards the questions of other MCP servers to its own client. The requests are those
+of elicitation, sampling and roots in the handshake versions, and the input requests of 2026-07-28, which have the same
 parameters and results.
 """
 
@@ -15,7 +16,7 @@ from mcp_bridge._contracts.question import Answer, Form, Link, Question, Root, R
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE
 
-_SAMPLING = {
+_SAMPLING_OPTIONS = {
     "systemPrompt": "system_prompt", "temperature": "temperature", "stopSequences": "stop_sequences",
     "modelPreferences": "model_preferences", "includeContext": "include_context", "metadata": "metadata",
     "tools": "tools", "toolChoice": "tool_choice",
@@ -34,7 +35,7 @@ def read_question(method: str, params: Mapping[str, Any]) -> Question:
                 raise ValueError(f"{method}: requestedSchema must be an object")
             return Form(params["message"], params["requestedSchema"])
         if method == "sampling/createMessage":
-            options = {name: params[key] for key, name in _SAMPLING.items() if params.get(key) is not None}
+            options = {name: params[key] for key, name in _SAMPLING_OPTIONS.items() if params.get(key) is not None}
             return Sampling(params["messages"], params["maxTokens"], **options)
     except KeyError as error:
         raise ValueError(f"{method} has no parameter {error}") from None
@@ -44,10 +45,10 @@ def read_question(method: str, params: Mapping[str, Any]) -> Question:
 
 
 def read_needs(requests: Mapping[str, Mapping[str, Any]], state: Any) -> NeedsInput:
-    """Return the input requests of a result as a NeedsInput. Raises ValueError if they ask nothing, or are invalid."""
-    questions = {
-        key: read_question(request["method"], request.get("params") or {}) for key, request in requests.items()
-    }
+    """Return the input requests of a result as a NeedsInput. Raises ValueError if one of them is invalid."""
+    questions = {}
+    for key, request in requests.items():
+        questions[key] = read_question(request["method"], request.get("params") or {})
     return NeedsInput(questions, state)
 
 

@@ -1,4 +1,4 @@
-"""Values of clients for logs and records, without known secrets and without values under names of secrets."""
+"""Redacts values of clients for logs and records: known secrets, and values under names such as `password`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mcp_bridge._runtime.redaction import MARK, Redactor
 
 
 def redact_arguments(arguments: Any, redactor: Redactor) -> Any:
-    """Return arguments as JSON-ready data without secrets, known by keys such as `password`.
+    """Return arguments as JSON-ready data without secrets.
 
-    Raises TypeError, ValueError or RecursionError for a value outside of JSON: a caller in process can pass anything.
+    A value under a key such as `password` is redacted everywhere in the arguments, also within other texts. Raises
+    TypeError, ValueError or RecursionError for a value outside of JSON, which a caller in this process can pass.
     """
     plain = to_plain(arguments)
     return redact_values(plain, Redactor(find_secret_values(plain)), redactor)
@@ -28,7 +29,10 @@ def redact_values(value: Any, *redactors: Redactor) -> Any:
 
 
 def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
-    """Return the arguments without the texts and numbers directly under the name of a secret, however short."""
+    """Return a value without the texts and numbers directly under the name of a secret.
+
+    Even short ones are masked, which a `Redactor` would not search for in texts.
+    """
     if isinstance(value, Mapping):
         return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}
     if isinstance(value, list):

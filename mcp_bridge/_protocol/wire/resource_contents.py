@@ -1,4 +1,4 @@
-"""Turns the return values of resource handlers into contents of resources/read (MCP server/resources)."""
+"""Turns the return values of resource handlers into results, and renders them for resources/read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
         block = render_block(item, version)
         resource: dict[str, Any] | None = block.get("resource")
         if resource is None:
-            # The item cannot be shown, so the block is a text about that.
+            # `render_block` could not render the item, and returned a text block that says so.
             uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
             resource = {"uri": uri, "text": block["text"]}
         if "_meta" in block:
@@ -56,7 +56,7 @@ def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> Embedde
         return EmbeddedResource(uri, item.data, item.mime_type, meta=item.meta)
     if isinstance(item, bytes | bytearray | memoryview):
         return EmbeddedResource(uri, bytes(item), mime_type or detect_mime_type(bytes(item)))
-    # Dates and paths become text.
+    # Some objects, such as dates and paths, become text here too.
     value = to_data(item)
     default_type = "text/plain" if isinstance(value, str) else JSON
     return EmbeddedResource(uri, to_text(value), mime_type or default_type)

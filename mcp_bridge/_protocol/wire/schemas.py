@@ -1,4 +1,8 @@
-"""Puts schemas into the required form of MCP: an object at the root, for any schema of a tool."""
+"""Gives schemas of tools the form that MCP requires, which is an object at the root.
+
+A schema for anything else is wrapped: the object then has the value as its only property. With the key `input`,
+`{"type": "string"}` becomes `{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from mcp_bridge._json_schema.type_sets import list_types
 from mcp_bridge._protocol.wire.values import to_plain
 
 _DEFINITIONS = ("#/$defs/", "#/definitions/")
-_ROOT_WORDS = ("$defs", "definitions", "$schema", "$id")
+_ROOT_KEYWORDS = ("$defs", "definitions", "$schema", "$id")
+"""The keywords that stay at the root when a schema is wrapped."""
 
 
 def can_be_object(schema: Any) -> bool:
-    """Whether an object can match `schema`. True for `false` too: nothing matches it, with or without a wrapper."""
+    """Whether an object can match `schema`. This includes `false`: nothing matches it, so a wrapper would not help."""
     return schema is False or "object" in list_types(schema, schema)
 
 
@@ -37,7 +42,7 @@ def as_object(schema: Any) -> dict[str, Any]:
 
 
 def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without root keywords of types that MCP does not accept."""
+    """Return a schema without those keywords at the root whose values have types that MCP does not accept."""
     copy: dict[str, Any] = to_plain(schema)
     if not isinstance(copy.get("$schema", ""), str):
         del copy["$schema"]
@@ -54,20 +59,22 @@ def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
 def wrap_schema(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return an object schema with `schema` as its one property `key`. Definitions move to the root."""
     inner = sanitize_root(schema)
-    root_keywords = {word: inner.pop(word) for word in _ROOT_WORDS if word in inner}
+    root_keywords = {keyword: inner.pop(keyword) for keyword in _ROOT_KEYWORDS if keyword in inner}
     inner = _move_references(inner, f"#/properties/{key}")
     definitions = _move_references(root_keywords, f"#/properties/{key}")
     return {"type": "object", "properties": {key: inner}, "required": [key], **definitions}
 
 
 def _move_references(node: Any, prefix: str) -> Any:
-    """Make references to the old root, except those into its definitions, point to its new place."""
+    """Return a copy whose references to the old root point to its new place. Definitions keep their place."""
     if isinstance(node, list):
         return [_move_references(item, prefix) for item in node]
     if not isinstance(node, dict):
         return node
     copy = {name: _move_references(value, prefix) for name, value in node.items()}
     reference = copy.get("$ref")
-    if isinstance(reference, str) and (reference + "/").startswith("#/") and not reference.startswith(_DEFINITIONS):
-        copy["$ref"] = prefix + reference[1:]
+    if isinstance(reference, str):
+        is_pointer = reference == "#" or reference.startswith("#/")
+        if is_pointer and not reference.startswith(_DEFINITIONS):
+            copy["$ref"] = prefix + reference[1:]
     return copy

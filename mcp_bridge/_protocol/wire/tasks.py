@@ -1,4 +1,4 @@
-"""Tasks in the shape of the extension io.modelcontextprotocol/tasks."""
+"""Renders tasks in the form of the extension io.modelcontextprotocol/tasks (SEP-2663)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads values of libraries that the bridge does not import, such as numpy and pandas, by their public methods."""
+"""Reads values of libraries such as numpy and pandas by their public methods, without importing these libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 NO_DATA = object()
 """The result of `unfold` for a value without public data."""
 _TO_LIST = ("tolist", "to_list", "to_dicts", "to_pylist")
-"""Methods of arrays, scalars and tables: numpy, torch and jax; pandas and polars; polars; pyarrow."""
+"""Methods that return data: of numpy, torch, jax and pandas; of polars (two); and of pyarrow."""
 
 
 def unfold(value: Any) -> Any:
@@ -27,7 +27,7 @@ def unfold(value: Any) -> Any:
     if callable(getattr(value_type, "model_dump", None)):
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(getattr(value_type, "__fields__", None), Mapping) and callable(getattr(value_type, "dict", None)):
-        # It is a model of pydantic 1.
+        # The value is a model of pydantic 1.
         return value.dict(by_alias=True)
     attributes = getattr(value_type, "__attrs_attrs__", None)
     if attributes is not None:
@@ -46,18 +46,21 @@ def unfold(value: Any) -> Any:
 
 
 def _unfold_array(value: Any, method: str) -> Any:
+    # numpy writes types as "<M8[ns]": a byte order, the type (M8 is a date, m8 a duration) and its unit.
     code = getattr(getattr(value, "dtype", None), "str", "")
     if code[1:4] in ("M8[", "m8[") and code[4:] in ("ns]", "ps]", "fs]", "as]"):
-        # Python's dates have microseconds; tolist returns finer ones as integers.
+        # Python's dates have microseconds, and `tolist` returns finer ones as integers.
         value = value.astype(f"{code[1]}8[us]")
     data = getattr(value, method)()
+    # `tolist` of some scalars, such as numpy's longdouble, returns the scalar itself.
     return float(data) if type(data) is type(value) else data
 
 
 def _unfold_pandas(value: Any) -> Any:
-    """Return a Series as a list, and a DataFrame as rows. Missing values become None.
+    """Return a Series as a list, and a DataFrame as a list of rows. Missing values become None.
 
-    Labels other than positions become the keys of a Series, which is then a mapping, and columns of rows.
+    If the index has labels instead of positions, a Series becomes a mapping with the labels as keys, and the rows of a
+    DataFrame get columns with the labels.
     """
     index = value.index
     has_labels = index.dtype.kind not in "iu" or any(name is not None for name in index.names)

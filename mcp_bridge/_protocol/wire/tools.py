@@ -1,4 +1,8 @@
-"""Tools as clients see them: how each protocol version lists them, and how arguments and results are converted."""
+"""Converts tools between handlers and clients: definitions for tools/list, arguments, and results.
+
+A handler may take and return any JSON value. MCP requires objects for arguments and, in the handshake versions, for
+structured content, so other values are wrapped: `{"input": ...}` and `{"result": ...}`.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +39,9 @@ logger = logging.getLogger("mcp_bridge.wire")
 INPUT = "input"
 """The only argument of a tool whose input is not an object."""
 RESULT = "result"
-"""The field around structured content that is not an object, where clients require one."""
+"""The field that wraps structured content where clients require an object."""
 META = "mcp-bridge/"
-"""The prefix of our own `_meta` keys."""
+"""The prefix of the bridge's own `_meta` keys."""
 ERROR_CODE = f"{META}code"
 """The key of the stable code of a failure in `_meta`."""
 COMPLETE = {"resultType": "complete"}
@@ -50,12 +54,17 @@ class WireTool:
     """One tool as clients see it.
 
     Attributes:
-        wraps_input: The input is not an object, so it is wrapped in the argument `input`.
-        wraps_output: The output may be something other than an object.
-        may_be_null: The output may be null.
+        name: The name for clients (see `to_client_name`).
+        definition: The definition of the tool's author.
+        input_schema: The schema of a client's arguments.
+        wraps_input: Whether the argument `input` contains the input, because it is not an object.
+        output_schema: The schema of the output, without the field that may wrap it; None if none is declared.
+        wraps_output: Whether the output may be something other than an object.
+        may_be_null: Whether the output may be null.
+        description: The description for clients.
         repair: Repairs a client's arguments before anything else reads them.
-        shows_injections: A result with texts of policies has no structured content, because the client's model would
-            read nothing else.
+        shows_injections: Whether a result with texts of policies has no structured content, because the client's model
+            would read nothing else.
     """
 
     name: str
@@ -76,14 +85,17 @@ class WireTool:
         return f"$.{INPUT}" if self.wraps_input else "$"
 
     def render_listing(self, version: str) -> dict[str, Any]:
-        """Return the tool as tools/list shows it in this protocol version; rendered once per version."""
-        listing = self._listings.get(version)
-        if listing is None:
-            listing = self._listings[version] = _render_listing(self, version)
-        return listing
+        """Return the tool as tools/list shows it in this protocol version. It is rendered once per version."""
+        if version not in self._listings:
+            self._listings[version] = _render_listing(self, version)
+        return self._listings[version]
 
     def needs_wrapper(self, version: str) -> bool:
-        """Whether structured content is wrapped: clients take null for none, and older versions accept objects only."""
+        """Whether the field `result` wraps structured content.
+
+        The handshake versions accept only objects. In later versions, null needs the field, because clients would take
+        it for missing content.
+        """
         return self.wraps_output and (self.may_be_null or not has_feature(version, STATELESS))
 
     def read_arguments(self, arguments: Mapping[str, Any] | None, root: str = "$") -> Any:
@@ -162,7 +174,7 @@ def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
 
 
 def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
-    """Return the declared output schema in the form of `version`, or None."""
+    """Return the declared output schema in the form of `version`, or None if there is none."""
     if tool.output_schema is None:
         return None
     if tool.needs_wrapper(version):
@@ -173,7 +185,10 @@ def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
 
 
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
-    """Render a result as a JSON-ready dict. Objects and declared outputs are structured content too."""
+    """Render a result as a JSON-ready dict.
+
+    An output that is an object or has a declared schema becomes structured content in addition to text.
+    """
     response: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
     if result.is_error:
         response["content"] = _render_failure(result, version)
@@ -184,19 +199,16 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
         response["content"] = []
     else:
         response["content"] = [{"type": "text", "text": get_output_text(result)}]
+    # A failure has structured content only if its author has written both content and an output.
     is_structured = not result.is_error or (result.content is not None and result.output is not None)
-    if (
-        is_structured
-        and has_feature(version, STRUCTURED)
-        and not (tool.shows_injections and _has_injections(result.content))
-    ):
+    hides_output = tool.shows_injections and _has_injections(result.content)
+    if is_structured and not hides_output and has_feature(version, STRUCTURED):
         output = result.output
+        # A policy may have replaced the output by content, so even a declared output can be None.
+        is_declared = tool.output_schema is not None and output is not None
         if tool.needs_wrapper(version):
             response["structuredContent"] = {RESULT: output}
-        # A policy may have replaced the output by content. The handshake versions accept objects only.
-        elif isinstance(output, dict) or (
-            output is not None and tool.output_schema is not None and has_feature(version, STATELESS)
-        ):
+        elif isinstance(output, dict) or (is_declared and has_feature(version, STATELESS)):
             response["structuredContent"] = output
     if result.meta is not None or result.is_error:
         response |= render_meta(result, version)
@@ -204,7 +216,7 @@ def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
 
 
 def render_meta(result: ToolResult, version: str) -> dict[str, Any]:
-    """Return the member `_meta` of a result, with the code of a failure; nothing if it is empty."""
+    """Return the member `_meta` of a result, with the code of a failure. Return `{}` if it would be empty."""
     if not has_feature(version, STRUCTURED):
         return {}
     meta = to_plain_mapping(result.meta)
@@ -214,6 +226,7 @@ def render_meta(result: ToolResult, version: str) -> dict[str, Any]:
 
 
 def _has_injections(content: Any) -> bool:
+    """Whether content has a text that a policy has added."""
     from mcp_bridge._contracts.content import Content, InjectedText
 
     if content is None or isinstance(content, str | bytes | Content):
@@ -248,7 +261,7 @@ def join_texts(content: Any) -> str:
 
 
 def _render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
-    # A start does not need this module, nor do results without content.
+    # Neither a start nor results without content need this module.
     from mcp_bridge._protocol.wire.content import render_blocks
 
     return render_blocks(content, version)

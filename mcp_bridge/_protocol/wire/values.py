@@ -1,4 +1,9 @@
-"""Turns the return values of handlers into ToolResults with JSON-ready output. The tool ran, so few are rejected."""
+"""Turns the return values of handlers into ToolResults with JSON-ready output.
+
+The tool has run when its value is converted, so only values are rejected that cannot be sent at all. Most values
+consist of JSON types. `_encode_plain` serialises these in one pass, which is also the check, and the result keeps the
+text for the response. `_Conversion` converts all other values.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +34,10 @@ MAX_DEPTH = 100
 """The maximum number of levels of a value. Deeper values, and those that contain themselves, cannot be read."""
 MAX_ITEMS = 1_000_000
 """The maximum number of items of an iterator. An endless one would exhaust the memory."""
-_STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
-_TEXT = (str, type(None))
-_PLAIN = frozenset({dict, list, tuple, int, float, bool})
+_PLAIN_ONLY = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+"""Options with which orjson rejects dataclasses, dates and subclasses of JSON types."""
+_OPTIONAL_TEXT = (str, type(None))
+_PLAIN_TYPES = frozenset({dict, list, tuple, int, float, bool})
 _LOST_NUMBER = "NaN and infinities are null here, because JSON has no such numbers."
 _UUID = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-')
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -47,26 +53,26 @@ _RIFF_TYPES = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 
 class Unreadable(ValueError):
-    """A value that cannot be sent to a client. The text is safe to show, unlike the texts of other ValueErrors."""
+    """A value cannot be sent to a client. Clients may see the text, unlike the texts of other ValueErrors."""
 
 
 def to_result(value: Any) -> ToolResult:
     """Turn a handler's return value into a ToolResult.
 
     Text, numbers, dicts, lists, dataclasses and pydantic models become `output`, bytes and content blocks `content`. A
-    ToolResult is kept, and a tool_use Result converted. Raises Unreadable for an unreadable value or one that contains
-    itself.
+    ToolResult gets a JSON-ready output, and a tool_use Result is converted. Raises Unreadable for an unreadable value
+    or one that contains itself.
     """
     if isinstance(value, str):
         return ToolResult(success=True, output=_replace_surrogates(value))
-    # This is the usual case.
-    if type(value) in _PLAIN and (encoding := _encode_plain(value)) is not None:
+    # This is the usual case, so it is checked before the import below.
+    if type(value) in _PLAIN_TYPES and (encoding := _encode_plain(value)) is not None:
         return ToolResult(success=True, output=value, encoded=encoding)
     if isinstance(value, ToolResult):
         return _normalize_result(value)
     if isinstance(value, Result):
         return _from_result(value)
-    # A start needs no content, so the import is late.
+    # Only calls need this module, so a start does not import it.
     from mcp_bridge._contracts.content import Content, is_sdk_content
 
     if is_sdk_content(type(value)):
@@ -77,7 +83,7 @@ def to_result(value: Any) -> ToolResult:
         for item in value:
             if isinstance(item, Content | bytes | bytearray) or is_sdk_content(type(item)):
                 return ToolResult(success=True, content=tuple(map(as_block, value)))
-    # orjson writes enums, but not as their text.
+    # orjson would write the value of an enum, but the enum itself would stay in the output.
     output = value.value if isinstance(value, Enum) else value
     if (encoding := _encode_plain(output)) is not None:
         return ToolResult(success=True, output=output, encoded=encoding)
@@ -86,7 +92,7 @@ def to_result(value: Any) -> ToolResult:
 
 
 def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
-    """Return an output as JSON types, and content with an explanation for the client if a number was lost."""
+    """Return an output as JSON types. If a number was lost, also return content that explains this to the model."""
     conversion = _Conversion(is_strict=True)
     output = conversion.run(value)
     if not conversion.has_lost_number:
@@ -99,6 +105,7 @@ def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
 def _read_sdk_value(value: Any) -> ToolResult:
     """Return a content block or CallToolResult of the MCP SDK as a result."""
     data = _dump_sdk_value(value)
+    # Only blocks have a type.
     if "type" in data:
         return ToolResult(success=True, content=(as_block(value),))
     from mcp_bridge._contracts.content import Text
@@ -112,7 +119,7 @@ def _read_sdk_value(value: Any) -> ToolResult:
 
 
 def _dump_sdk_value(value: Any) -> dict[str, Any]:
-    """Return a model of the MCP SDK as JSON, or an Image, Audio or File with such a model."""
+    """Return the JSON of a model of the MCP SDK, or of an object that has one, such as FastMCP's Image."""
     for name in ("to_image_content", "to_audio_content", "to_resource_content"):
         convert = getattr(value, name, None)
         if callable(convert):
@@ -123,21 +130,21 @@ def _dump_sdk_value(value: Any) -> dict[str, Any]:
 
 
 def _normalize_result(value: ToolResult) -> ToolResult:
-    """Return a handler's own result with a plain output, and an error and code as text."""
-    if isinstance(value.error, _TEXT) and isinstance(value.code, _TEXT):
-        if value.output is None and value.encoded is None:
-            return value
-        encoding = _encode_plain(value.output)
-        if encoding is not None:
-            return value if value.encoded in (None, encoding) else dataclasses.replace(value, encoded=encoding)
-        if not value.success:
-            return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
-        output, note = _convert_output(value.output)
-        content = note if value.content is None else value.content
-        return dataclasses.replace(value, output=output, content=content, encoded=None)
-    error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_text(value.error)
-    code = _as_text(value.code)
-    return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
+    """Return a handler's own result with a plain output, and with an error and a code that are text."""
+    if not isinstance(value.error, _OPTIONAL_TEXT) or not isinstance(value.code, _OPTIONAL_TEXT):
+        error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_optional_text(value.error)
+        code = _as_optional_text(value.code)
+        return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
+    if value.output is None and value.encoded is None:
+        return value
+    encoding = _encode_plain(value.output)
+    if encoding is not None:
+        return value if value.encoded in (None, encoding) else dataclasses.replace(value, encoded=encoding)
+    if not value.success:
+        return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
+    output, note = _convert_output(value.output)
+    content = note if value.content is None else value.content
+    return dataclasses.replace(value, output=output, content=content, encoded=None)
 
 
 def get_output_text(result: ToolResult) -> str:
@@ -157,44 +164,44 @@ def make_text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _as_text(value: Any) -> str | None:
+def _as_optional_text(value: Any) -> str | None:
     return None if value is None else as_text(value)
 
 
 def sanitize_text(text: Any) -> str:
-    """Return text from a third party as plain text; empty if it is not text."""
+    """Return text of a third party without lone surrogates, and an empty text for any other value."""
     return str(to_plain(text)) if isinstance(text, str) else ""
 
 
 def as_text(value: Any) -> str:
-    """Return any value as text, else as compact JSON. Raises Unreadable as `to_plain` does."""
+    """Return text unchanged, and any other value as compact JSON. Raises Unreadable as `to_plain` does."""
     return to_text(to_plain(value))
 
 
 def to_plain(value: Any) -> Any:
     """Convert a value to JSON types: str, int, float, bool, None, list, and dict with text keys.
 
-    NaN and infinities become None, lone surrogates U+FFFD, bytes base64, durations ISO 8601, and unknown objects and
-    integers beyond the range of clients text. Raises Unreadable for more than MAX_DEPTH levels, for an iterator of more
-    than MAX_ITEMS items, and for an object that raises when it is read.
+    NaN and infinities become None, lone surrogates U+FFFD, bytes Base64, and durations ISO 8601. Unknown objects become
+    text, and so do integers beyond the range of clients. Raises Unreadable for more than MAX_DEPTH levels, for an
+    iterator of more than MAX_ITEMS items, and for an object that raises when it is read.
     """
-    # This is the usual case.
+    # This is the usual case, and needs no conversion.
     if type(value) is str:
         return _replace_surrogates(value)
     return _Conversion(is_strict=False).run(value)
 
 
 def to_data(value: Any) -> Any:
-    """Convert a handler's return value, as `to_plain` does.
+    """Convert a handler's return value, as `to_plain` does, but do not replace data by text.
 
-    Raises Unreadable too for an object without data, whose text is only its `repr`, and for an integer beyond the range
-    of clients.
+    Also raises Unreadable for an object without data, whose text is only its `repr`, and for an integer beyond the
+    range of clients.
     """
     return _Conversion(is_strict=True).run(value)
 
 
 def to_plain_mapping(value: Any) -> dict[str, Any]:
-    """Convert a third-party mapping to JSON types. Return an empty one for anything else, and log an unreadable one."""
+    """Convert a third-party mapping to JSON types. Return `{}` for anything else. An unreadable mapping is logged."""
     mapping: dict[str, Any] = {}
     if isinstance(value, Mapping):
         try:
@@ -205,22 +212,23 @@ def to_plain_mapping(value: Any) -> dict[str, Any]:
 
 
 def _encode_plain(value: Any) -> EncodedOutput | None:
-    """Serialise a value of JSON types in one pass. None for other types, and if it may contain a NaN or a UUID."""
+    """Serialise a value of JSON types in one pass. Return None if it has other types or may have a NaN or a UUID."""
     try:
-        data = orjson.dumps(value, option=_STRICT)
+        data = orjson.dumps(value, option=_PLAIN_ONLY)
     except TypeError:
         # The value may have integers of more than 64 bits.
         try:
-            data = dump_json(value, _STRICT)
+            data = dump_json(value, _PLAIN_ONLY)
         except (TypeError, RecursionError):
             return None
+    # orjson also writes NaN, as null, and UUIDs, as text. `_Conversion` finds out whether the value has any of them.
     if b"null" in data or _UUID.search(data) is not None:
         return None
     return EncodedOutput(value, value if isinstance(value, str) else data.decode(), len(data))
 
 
 def _replace_surrogates(text: str) -> str:
-    # Python knows this without reading the text.
+    # Python stores this property, so the check does not read the text.
     if text.isascii():
         return text
     try:
@@ -238,7 +246,7 @@ def check_item_count(items: list[Any]) -> list[Any]:
 
 
 class _Conversion:
-    """The conversion of one value to JSON types.
+    """Converts one value to JSON types. `to_plain` and `to_data` describe the rules, `is_strict` stands for the latter.
 
     Attributes:
         has_lost_number: Whether a NaN or an infinity has become None.
@@ -249,11 +257,13 @@ class _Conversion:
         self.has_lost_number = False
 
     def run(self, value: Any) -> Any:
+        """Return the converted value. Raises Unreadable."""
         try:
             return self.convert(value, 0)
         except Unreadable:
             raise
-        # A third-party __str__, __iter__ or model_dump raises anything. It is no cancellation: nothing awaits.
+        # A third-party __str__, __iter__ or model_dump can raise anything. Nothing awaits here, so no exception is a
+        # cancellation that would have to pass.
         except BaseException as error:
             value_type = type(value).__name__
             raise Unreadable(
@@ -265,8 +275,8 @@ class _Conversion:
             raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
         if value is None or value is True or value is False:
             return value
-        for kinds, convert in _CONVERSIONS:
-            if isinstance(value, kinds):
+        for types, convert in _CONVERSIONS:
+            if isinstance(value, types):
                 return convert(self, value, depth)
         return self._convert_object(value, depth)
 
@@ -288,6 +298,7 @@ class _Conversion:
         converted: dict[str, Any] = {}
         for key, item in value.items():
             if isinstance(key, str) and not isinstance(key, Enum):
+                # A subclass may override `__str__`, so this calls the method of str.
                 name = _replace_surrogates(str.__str__(key))
             else:
                 name = to_text(self.convert(key, depth + 1))
@@ -298,11 +309,12 @@ class _Conversion:
         return [self.convert(item, depth + 1) for item in value]
 
     def _convert_object(self, value: Any, depth: int) -> Any:
-        """Convert an object by its data, else by its text."""
+        """Convert an object to its data, or to its text if it has none."""
         from mcp_bridge._protocol.wire.third_party_values import NO_DATA, unfold
 
         data = unfold(value)
         if data is value:
+            # The value is an iterator or a collection.
             items: Iterable[Any] = check_item_count(list(islice(value, MAX_ITEMS + 1)))
             return self.convert_items(items, depth)
         if data is not NO_DATA:
@@ -327,8 +339,13 @@ def _format_duration(value: timedelta) -> str:
     minutes, seconds = divmod(value.seconds, 60)
     hours, minutes = divmod(minutes, 60)
     fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
-    parts = ((hours, "H"), (minutes, "M"), (f"{seconds}{fraction}" if seconds or fraction else 0, "S"))
-    clock = "".join(f"{number}{unit}" for number, unit in parts if number)
+    clock = ""
+    if hours:
+        clock += f"{hours}H"
+    if minutes:
+        clock += f"{minutes}M"
+    if seconds or fraction:
+        clock += f"{seconds}{fraction}S"
     if not value.days:
         return f"{sign}PT{clock or '0S'}"
     return f"{sign}P{value.days}DT{clock}" if clock else f"{sign}P{value.days}D"
@@ -347,13 +364,20 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[_Conversion, Any, int], Any]], ...] = (
     (re.Pattern, lambda conversion, value, depth: conversion.convert(value.pattern, depth)),
     ((Sequence, AbstractSet), _Conversion.convert_items),
 )
+"""The conversions, of which the first with a matching type applies.
+
+Enums come first, because they can also be a str or an int. Text and bytes come before sequences, because they are such.
+"""
 
 
 def as_block(item: Any) -> Content:
-    """Return content unchanged, bytes by their type, anything else as text. Raises Unreadable as `to_plain` does."""
+    """Return content unchanged, bytes as an image, audio or resource, and anything else as text.
+
+    Raises Unreadable as `to_data` does.
+    """
     from mcp_bridge._contracts.content import Content, Text, is_sdk_content
 
-    # isinstance would read the `__class__` of the item.
+    # isinstance would read the attribute `__class__` of the item, whose code is not to be trusted.
     item_type = type(item)
     if is_sdk_content(item_type):
         from mcp_bridge._protocol.wire.content_reader import from_block
@@ -369,7 +393,7 @@ def as_block(item: Any) -> Content:
 
 
 def detect_mime_type(data: bytes) -> str:
-    """Return the media type of an image or of audio by its signature; of other bytes, the one for binary data."""
+    """Return the media type of an image or of audio by its signature, and application/octet-stream for other bytes."""
     for signature, mime_type in _SIGNATURES:
         if data.startswith(signature):
             return mime_type
@@ -379,7 +403,7 @@ def detect_mime_type(data: bytes) -> str:
 
 
 def from_bytes(data: bytes, mime_type: str | None = None, uri: str | None = None) -> Content:
-    """Return bytes as an image, audio or embedded resource, by their media type or else by their signature."""
+    """Return bytes as an image, audio or embedded resource. Without a media type, their signature decides."""
     from mcp_bridge._contracts.content import Audio, EmbeddedResource, Image
 
     media_type = (mime_type or "").lower() or detect_mime_type(data)
@@ -391,7 +415,9 @@ def from_bytes(data: bytes, mime_type: str | None = None, uri: str | None = None
 
 
 def _from_result(result: Result) -> ToolResult:
-    output, meta = to_plain(result.data), to_plain(result.metadata) or None
+    """Convert a Result of the tool_use API. The text of a failure lists its errors."""
+    output = to_plain(result.data)
+    meta = to_plain(result.metadata) or None
     if result.ok:
         return ToolResult(success=True, output=output, meta=meta)
     lines = [result.message] if result.message else []

@@ -1,4 +1,4 @@
-"""Decides about IP addresses: public ones are allowed, and networks of the settings."""
+"""Decides which IP addresses the HTTP client may connect to: public ones, and networks of the settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ NAMED_NETWORKS = {
     "loopback": ("127.0.0.0/8", "::1/128"),
     "private": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
 }
-"""Words for networks. Link-local addresses have none: clouds serve credentials there."""
+"""Words for networks. There is none for link-local addresses, because clouds serve credentials there."""
 _NAT64 = IPv6Network("64:ff9b::/96")
+"""Addresses that contain an IPv4 address in their last 32 bits (RFC 6052)."""
 _SPECIAL = (
     IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"), IPv6Network("64:ff9b:1::/48"), IPv6Network("100::/64"),
     IPv6Network("2001::/23"), IPv6Network("fec0::/10"),
@@ -42,26 +43,26 @@ def find_networks(addresses: Iterable[str]) -> tuple[Network, ...]:
 
 
 class AddressPolicy(NamedTuple):
-    """The allowed addresses: public ones, and those in `networks`.
+    """Allows public addresses and those in `networks`.
 
-    Unencrypted connections are only made to `networks`, because anyone on the way can read and change them.
+    Unencrypted connections are allowed only to `networks`, because others on the way can read and change them.
     """
 
     networks: tuple[Network, ...] = ()
 
     def is_allowed(self, address: Address, *, encrypted: bool) -> bool:
-        """Whether an address is allowed. All IPv4 addresses inside an IPv6 address count."""
+        """Whether an address is allowed. For an IPv6 address that contains IPv4 addresses, these decide."""
         is_public = True
-        for form in list_forms(address):
-            if any(form in network for network in self.networks):
+        for target in list_targets(address):
+            if any(target in network for network in self.networks):
                 return True
-            if form.is_multicast or not form.is_global or any(form in network for network in _SPECIAL):
+            if target.is_multicast or not target.is_global or any(target in network for network in _SPECIAL):
                 is_public = False
         return encrypted and is_public
 
 
-def list_forms(address: Address) -> list[Address]:
-    """List the addresses behind an address: itself, or the IPv4 addresses in it."""
+def list_targets(address: Address) -> list[Address]:
+    """List the addresses that a connection may reach: the IPv4 addresses inside an IPv6 address, or the address."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

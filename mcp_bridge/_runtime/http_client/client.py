@@ -1,8 +1,8 @@
-"""HttpClient: sends requests to public addresses, with limits for time and size.
+"""HttpClient sends requests to allowed addresses, with limits for time and size.
 
-A host name is resolved once for each connection. The connection goes to one of the checked addresses, while TLS
-verifies the name, so that no second resolution can lead elsewhere. Proxies of the environment are not used, because
-they would resolve the name again.
+It resolves a host name once for each connection, checks the addresses and connects to one of them, while TLS verifies
+the name. So no second resolution can lead elsewhere. Proxies of the environment are not used, because they would
+resolve the name again.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from mcp_bridge._runtime.http_client.addresses import AddressPolicy
 from mcp_bridge._runtime.http_client.requests import AddressRejected, ApiRequest, HttpResponse, ServerUnreachable
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds for resolving a name, and for connecting. Calls have time limits of their own."""
+"""Seconds for resolving a name, and again for connecting. The time limit of the call covers the whole request."""
 MAX_REDIRECTS = 5
 MAX_IDLE = 100
-"""Connections for further requests. Calls in flight need one each, and are limited themselves."""
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_SAFE = frozenset({"GET", "HEAD"})
+"""The maximum number of idle connections. Connections in use need no limit, because calls in flight have one."""
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 _FOREIGN_HEADERS = frozenset({"accept", "user-agent"})
-"""The headers of a request for another origin after a redirect."""
+"""The only headers that a redirect to another origin keeps."""
 
 
 class HttpClient:
-    """Sends requests. `max_body` is the maximum size of a response in bytes.
+    """Sends requests. It belongs to one event loop, and stores no cookies, because all callers share it.
 
-    It belongs to one event loop, and stores no cookies, because all callers share it.
+    Args:
+        policy: Decides which addresses are allowed.
+        max_body: The maximum size of a response in bytes. A longer one is truncated.
+        tls: The TLS settings; by default those of httpx2.
     """
 
     def __init__(self, policy: AddressPolicy, *, max_body: int, tls: ssl.SSLContext | None = None) -> None:
@@ -63,7 +66,8 @@ class HttpClient:
             for _ in range(MAX_REDIRECTS):
                 response = await self._exchange(sent_request)
                 location = response.headers.get("location")
-                if response.status not in _REDIRECTS or sent_request.method not in _SAFE or location is None:
+                is_redirect = response.status in _REDIRECT_STATUSES and sent_request.method in _SAFE_METHODS
+                if not is_redirect or location is None:
                     return response
                 sent_request = self._follow_redirect(sent_request, location)
         raise ServerUnreachable(f"the server redirects more than {MAX_REDIRECTS} times")
@@ -76,14 +80,14 @@ class HttpClient:
                 url = f"{url}{separator}{query}"
         files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
         headers = httpx2.Headers(request.headers)
-        # Headers of httpx2 replace names in any case.
+        # The names of httpx2.Headers ignore case, so a secret header replaces any other spelling of its name.
         headers.update(request.secret_headers)
         return self._client.build_request(
             request.method, url, headers=headers, content=request.content, files=files or None
         )
 
     def _follow_redirect(self, request: httpx2.Request, location: str) -> httpx2.Request:
-        """Return the request for a redirect; another origin gets neither credentials nor arguments."""
+        """Return the request to the target of a redirect. Another origin gets neither credentials nor arguments."""
         url = request.url.join(location)
         if url.scheme not in ("http", "https") or (request.url.scheme == "https" and url.scheme != "https"):
             raise ServerUnreachable("the server redirects from https to an address without encryption")
@@ -113,7 +117,7 @@ class HttpClient:
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert the errors of httpx2, because their texts may contain URLs."""
+    """Convert the errors of httpx2 to those of this client, whose texts contain no URL."""
     try:
         yield
     except httpx2.InvalidURL:
@@ -184,7 +188,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @contextmanager
 def _convert_core_errors() -> Iterator[None]:
-    """Raise the error of httpx2 with the name of the one of httpcore2; they are the same."""
+    """Convert an error of httpcore2 to the error of httpx2 with the same name."""
     try:
         yield
     except _CORE_ERRORS as error:
@@ -200,7 +204,7 @@ _CORE_ERRORS = (
 
 
 class _CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the first allowed address of a host."""
+    """Connects to the allowed addresses of a host, one after another until one accepts the connection."""
 
     def __init__(self, policy: AddressPolicy, *, encrypted: bool) -> None:
         self._policy = policy
@@ -235,6 +239,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         for address in allowed[:-1]:
             with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 return await connect(address)
+        # The error of the last address is raised.
         return await connect(allowed[-1])
 
     async def connect_unix_socket(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:

@@ -1,4 +1,4 @@
-"""Requests and responses as plain data, and the errors of the client. Importing this imports no HTTP library."""
+"""Requests and responses of the client as plain data, and its errors. This module imports no HTTP library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 
 class HttpClientError(Exception):
-    """A request has no response. The text is for users and models, and has no URL, because URLs may contain secrets."""
+    """A request failed without a response.
+
+    Users and models see the text. It contains no URL, because URLs may contain secrets.
+    """
 
 
 class AddressRejected(HttpClientError):
@@ -19,12 +22,12 @@ class ServerUnreachable(HttpClientError):
 
 
 def is_header_value(text: str) -> bool:
-    """Whether a text can be the value of a header as it is (RFC 9110, 5.5), in ASCII."""
+    """Whether an ASCII text can be the value of a header without an encoding (RFC 9110, section 5.5)."""
     return text.isascii() and text.isprintable() and text == text.strip()
 
 
 class Part(NamedTuple):
-    """A part of a multipart body. Without `filename`, it is a field."""
+    """A part of a multipart body: a file, or a field if `filename` is None."""
 
     name: str
     content: bytes
