@@ -48,7 +48,7 @@ class PlannedCall(NamedTuple):
 
 
 class PlanningHandler(ABC):
-    """A handler that can list the steps of a call before it runs. It is a class to inherit from, like `CheckedHandler`."""
+    """A handler that can list the steps of a call before it runs. Like `CheckedHandler`, it is to be inherited from."""
 
     __slots__ = ()
 

@@ -74,7 +74,7 @@ class ResourceTemplate:
 
 @dataclass(frozen=True)
 class CompletionEntry:
-    """A function that completes an argument of `completed`, in the form of an entry, so that the pipeline can run it."""
+    """A function that completes an argument of `completed`, as an entry, so that the pipeline can run it."""
 
     handler: Callable[[Any], Any]
     completed: PromptEntry | ResourceTemplate

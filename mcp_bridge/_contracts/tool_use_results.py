@@ -69,7 +69,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
-        """Build a result from a dictionary of `to_dict`. Raises KeyError without a status, ValueError for a wrong one."""
+        """Build a result from a dictionary of `to_dict`. Raises KeyError without a status, ValueError for a bad one."""
         return cls(
             status=ResultStatus(data["status"]),
             data=data.get("data"),

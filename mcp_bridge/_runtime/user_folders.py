@@ -1,4 +1,4 @@
-"""The folders for data beyond the life of the process, and names in them for a settings file."""
+"""Finds the folders for data that outlives the process, such as decisions about approvals, and names files in them."""
 
 from __future__ import annotations
 
