@@ -1,1 +1,1 @@
-"""JSON Schema: validation with exact messages, inference from signatures, forms, headers and URI templates."""
+"""Handles JSON Schema: validation with exact messages, inference from signatures, forms, headers, URI templates."""

@@ -1,4 +1,4 @@
-"""Reads callables: signatures, resolved annotations and docstrings; adapts completion functions to handlers."""
+"""Reads signatures, resolved annotations and docstrings of callables, and adapts completion functions to handlers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mcp_bridge._contracts.handlers import is_async
 
 SCHEMA_HINT = "or give input_schema="
 _CONTEXT_NAMES = ("CallContext", "RunningCall")
-"""The context for authors, and the one for code of the bridge."""
+"""The names of the context for authors, and of its subclass for code of the bridge."""
 _SECTION_SIGNS = frozenset("\n:@")
-"""Without any of these characters, a docstring has no sections."""
-# annotationlib.Format.FORWARDREF: from 3.14 on, the default format raises for names that cannot be resolved.
+"""A docstring without any of these characters has no sections, and needs no parser."""
 _FORWARDREF = 3
-_FORMAT: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
+"""annotationlib.Format.FORWARDREF. From Python 3.14 on, the default format raises for names that cannot be resolved."""
+_SIGNATURE_OPTIONS: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
 
 
 def find_context_parameter(function: Callable[..., Any]) -> str | None:
@@ -30,7 +30,7 @@ def find_context_parameter(function: Callable[..., Any]) -> str | None:
     Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
     """
     try:
-        parameters = inspect.signature(function, **_FORMAT).parameters.values()
+        parameters = inspect.signature(function, **_SIGNATURE_OPTIONS).parameters.values()
         bound_names = list_bound_keywords(function)
         for item in parameters:
             if item.name in bound_names:
@@ -48,7 +48,7 @@ def find_context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 def is_context(annotation: Any) -> bool:
-    """Return whether an annotation is the call context: the class, in a union, in `Annotated`, or as text."""
+    """Whether an annotation is the class of the call context, also in a union, in `Annotated`, or as text."""
     if isinstance(annotation, str):
         return _is_context_text(annotation)
     if isinstance(annotation, typing.ForwardRef):
@@ -88,7 +88,7 @@ def _is_context_node(node: ast.expr) -> bool:
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature with unresolved annotations. Raises TypeError for a callable without one."""
     try:
-        return inspect.signature(function, **_FORMAT)
+        return inspect.signature(function, **_SIGNATURE_OPTIONS)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{get_callable_name(function)} has no signature to read. Wrap it in a function, {SCHEMA_HINT}"
@@ -96,7 +96,7 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the keywords that partials have bound. Callers must not see them: they may be secret."""
+    """Return the keywords that partials have bound. Clients must not see or set them, because they may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
@@ -105,7 +105,7 @@ def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def read_annotation(function: Callable[..., Any], item: inspect.Parameter) -> Any:
-    """Return a parameter's annotation as a type, `Any` if it has none. Raises TypeError for an unresolvable name."""
+    """Return a parameter's annotation as a type, or `Any` if it has none. Raises TypeError for an unknown name."""
     if item.annotation is item.empty:
         return Any
     try:
@@ -124,18 +124,19 @@ def resolve_annotation(function: Callable[..., Any], annotation: Any) -> Any:
     Raises NameError, AttributeError, SyntaxError or TypeError if the evaluation does.
     """
 
+    # get_type_hints resolves only the annotations of an object, so the annotation is put into a new function.
     def holder() -> None: ...
 
-    holder.__annotations__ = {"it": annotation}
+    holder.__annotations__ = {"annotation": annotation}
     target = _unwrap(function)
     names: dict[str, Any] | None = getattr(target, "__globals__", None)
     if names is None:
         names = vars(sys.modules.get(getattr(target, "__module__", None) or "builtins", typing))
-    return typing.get_type_hints(holder, names, include_extras=True)["it"]
+    return typing.get_type_hints(holder, names, include_extras=True)["annotation"]
 
 
 def _unwrap(function: Callable[..., Any]) -> Any:
-    """Return the function inside partials and wrappers, the `__call__` of an object, or a class as it is."""
+    """Return the function inside partials and wrappers, the `__call__` of an object, or a class itself."""
     target: Any = function
     while isinstance(target, functools.partial) or hasattr(target, "__wrapped__"):
         target = target.func if isinstance(target, functools.partial) else inspect.unwrap(target)
@@ -145,6 +146,7 @@ def _unwrap(function: Callable[..., Any]) -> Any:
 
 
 def get_callable_name(function: Callable[..., Any]) -> str:
+    """Return the qualified name of a callable, for errors."""
     return str(getattr(_unwrap(function), "__qualname__", function))
 
 
@@ -175,7 +177,11 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str
 
 
 def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Turn a completion function into a handler of `{"value", "known"}`. Its second parameter receives `known`."""
+    """Turn a completion function of the author into a handler, which takes `{"value": ..., "known": ...}`.
+
+    The first parameter of the function receives `value`, the text so far. The second, if there is one, receives
+    `known`, the completed arguments.
+    """
     positional = [
         item
         for item in inspect.signature(function).parameters.values()

@@ -1,15 +1,15 @@
-"""Forms: what a user can be asked to fill in, from a type or a flat JSON Schema (client/elicitation, form mode).
+"""Builds the forms that users fill in from a type or a flat JSON Schema (client/elicitation, form mode).
 
-A form is written in the keywords of the client's protocol version. It checks the response, and builds an instance of
-the requested type from it. Each property has two schemas, because forms have only a few keywords of JSON Schema: the
-one in the request, and the one that the response has to fit.
+A form has only a few keywords of JSON Schema, and some depend on the client's protocol version. So each property has
+two schemas: one for the request, and a stricter one for the response. From a valid response, the form builds an
+instance of the requested type.
 
     >>> form = create_form({"type": "object", "properties": {"code": {"type": "string", "pattern": "^A"}}})
     >>> form.schema["properties"], form.list_problems({"code": "B"})
     ({'code': {'type': 'string'}}, ['$.code: "B" does not match "^A"'])
 
-References are followed, and a property that may be null becomes one that may be left out. Keywords that change a form
-in another way are rejected. pydantic is imported when the first type is requested.
+References are followed, and a property that may be null becomes an optional one. Other keywords that change a form are
+rejected. Only forms from types import pydantic.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 RICH_FORMS_VERSION: Final = "2025-11-25"
-"""The first version with defaults of every type, titles of choices and multiple choice; the only one with patterns."""
+"""The first version with defaults of every type, titles of choices and multiple choice.
+
+It is also the only version with patterns.
+"""
 SINGLE_PROPERTY: Final = "value"
 """The property of a form that asks for a single value."""
 _MAX_CACHED = 256
+"""The maximum number of forms of types that are kept."""
 _MAX_STEPS = 32
 """The maximum number of references and nulls of one property, so that a reference to itself ends."""
 _FORMATS = frozenset({"date", "date-time", "email", "uri"})
@@ -47,12 +51,12 @@ _RESPONSE_KEYWORDS = {
     "string": ("pattern",), "number": ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "integer": ("multipleOf",), "boolean": ("const", "enum"), "array": ("uniqueItems",),
 }  # fmt: skip
-"""Further keywords, which only the response is checked with."""
+"""Further keywords, which only the schema for the response has."""
 _LABELS = ("title", "description")
 _LIMITS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _BRANCHES = ("anyOf", "oneOf", "allOf", "not", "if")
 _NULLS = {"anyOf": {"type": "null"}, "oneOf": {"type": "null"}, "type": "null", "enum": None}
-"""How a keyword allows null, as an item of its list."""
+"""The item that allows null in the list of each keyword."""
 _NUMBERS = ([{"type": "integer"}, {"type": "number"}], [{"type": "number"}, {"type": "integer"}])
 """Alternatives with the same meaning as "number", such as those of `int | float`."""
 _FLAT = "A form is flat: text, numbers, booleans and choices"
@@ -60,16 +64,23 @@ _FLAT = "A form is flat: text, numbers, booleans and choices"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InstanceReader:
-    """Builds an instance from a response. Missing `nullable_names` become None: the user may leave them out."""
+    """Builds an instance of the requested type from a response.
+
+    Attributes:
+        adapter: The pydantic adapter of the type.
+        is_single: Whether the form asks for a single value.
+        nullable_names: Properties that the user may leave out, and that become None then.
+    """
 
     adapter: TypeAdapter[Any]
     is_single: bool
     nullable_names: tuple[str, ...]
 
     def read_instance(self, content: Mapping[str, Any]) -> Any:
+        """Return the instance. Raises pydantic's ValidationError."""
         from pydantic_core import to_json
 
-        # In strict models, only JSON text becomes dates and enums.
+        # Strict models build dates and enums only from JSON text.
         if not self.is_single:
             return self.adapter.validate_json(to_json({**dict.fromkeys(self.nullable_names), **content}))
         if SINGLE_PROPERTY in content:
@@ -89,16 +100,16 @@ class FormSchema:
 
     @property
     def full_schema(self) -> dict[str, Any]:
-        """A schema with everything that a response is checked with. `create_form` builds the same form from it."""
+        """A schema with all keywords of the request and of the response. `create_form` builds the same form from it."""
         response_schemas = self._validator.schema["properties"]
         properties = {name: {**schema, **response_schemas[name]} for name, schema in self.schema["properties"].items()}
         return {**self.schema, "properties": properties}
 
     def to_version(self, version: str) -> dict[str, Any]:
-        """Return the `requestedSchema` for a protocol version; "" is the newest.
+        """Return the `requestedSchema` for a protocol version. An empty version is the newest one.
 
-        Before 2025-11-25 the titles of choices are in `enumNames`, and only booleans have defaults. Raises ValueError
-        for multiple choice, which those versions do not have.
+        Before 2025-11-25 the titles of choices are in `enumNames`, and only booleans have defaults. Those versions do
+        not have multiple choice, so it raises ValueError.
         """
         if not version or version > RICH_FORMS_VERSION:
             return self.schema
@@ -121,7 +132,7 @@ class FormSchema:
         return selection
 
     def list_problems(self, content: Any) -> list[str]:
-        """Return a line for each problem of a response, such as `$.age: required field missing`; empty if it fits."""
+        """Return a line for each problem of a response, such as `$.age: required field missing`."""
         if content is not None and not isinstance(content, Mapping):
             return [f"$: expected type object, got {get_type(content)}"]
         content = self.select_content(content)
@@ -132,7 +143,7 @@ class FormSchema:
         from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError
 
-        # The type may check more than its schema, for example with validators of its author.
+        # The type may reject more than its schema, for example by validators of its author.
         try:
             self._reader.read_instance(content)
         except ValidationError as error:
@@ -140,23 +151,25 @@ class FormSchema:
             problems = error.errors(include_url=False)
             return [f"{format_path(start + problem['loc'])}: {problem['msg']}" for problem in problems]
         except PydanticSerializationError as error:
-            # JSON can express a lone surrogate, and text cannot.
+            # JSON can express a lone surrogate, which pydantic cannot serialize.
             return [f"$: {error}"]
         return []
 
     def read_answer(self, content: Mapping[str, Any] | None) -> Any:
-        """Return an instance of the requested type, or the bare value of a single one; without a type, the content.
+        """Return an instance of the requested type, or the content of a form that has none.
 
-        Raises ValueError for content in which `list_problems` finds any.
+        Raises ValueError for content with problems (see `list_problems`).
         """
         content = self.select_content(content)
-        return content if self._reader is None else self._reader.read_instance(content)
+        if self._reader is None:
+            return content
+        return self._reader.read_instance(content)
 
 
 def create_form(source: Any) -> FormSchema:
-    """Build the form for a type or a JSON Schema (a mapping), or for a mere confirmation (None).
+    """Build the form for a type, for a JSON Schema (a mapping), or for a mere confirmation (None).
 
-    Raises ValueError with a property that no form can have, and advice.
+    Raises ValueError for a source that cannot be a form. The text names the property, and gives advice.
     """
     if source is None:
         source = {"type": "object", "properties": {}}
@@ -165,14 +178,17 @@ def create_form(source: Any) -> FormSchema:
     try:
         hash(source)
     except TypeError:
-        # The metadata of an Annotated cannot always be hashed.
+        # The metadata of an Annotated may be unhashable. Such a form is not cached.
         return _build_type_form(source)
     return _get_type_form(source, repr(source))
 
 
 @functools.lru_cache(maxsize=_MAX_CACHED)
 def _get_type_form(source: Any, _text: str) -> FormSchema:
-    """Return a cached form. The text belongs to the key: Literals in another order are equal, their forms are not."""
+    """Return the form of a type, from the cache if possible.
+
+    `_text` is only a part of the key: two Literals with another order are equal, but their forms are not.
+    """
     return _build_type_form(source)
 
 
@@ -223,16 +239,16 @@ def _build_form(
     for name in listed_names:
         if name not in request_schemas:
             raise ValueError(f"'{name}' is required in this form, but is not among its properties. Add or remove it.")
-    # What may be null may be left out, because forms have no null.
+    # Forms have no null, so a property that may be null may be left out.
     required = [name for name in listed_names if name not in nullable_names]
     reader = None
     labels: dict[str, Any] = {}
     if adapter is None:
         labels = _select(schema, _LABELS)
     else:
-        # The title and the description of a type are for programmers, not for users.
-        blanks = tuple(name for name in listed_names if name in nullable_names)
-        reader = _InstanceReader(adapter=adapter, is_single=is_single, nullable_names=blanks)
+        # The title and the description of a type are for programmers and not for users, so the form has no labels.
+        required_by_type = tuple(name for name in listed_names if name in nullable_names)
+        reader = _InstanceReader(adapter=adapter, is_single=is_single, nullable_names=required_by_type)
     return FormSchema(
         {**labels, **_build_object(request_schemas, required)},
         {name: schema["pattern"] for name, schema in response_schemas.items() if "pattern" in schema},
@@ -247,7 +263,7 @@ def _build_object(properties: dict[str, Any], required: list[str]) -> dict[str, 
 
 
 def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy that is JSON, and a valid JSON Schema of an object."""
+    """Return a copy of a schema as JSON. Raises ValueError if it is not a valid schema of an object."""
     try:
         copy: dict[str, Any] = load_json(dump_json(dict(schema)))
     except (TypeError, ValueError) as error:
@@ -264,7 +280,7 @@ def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_to_old_version(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a property for the versions before RICH_FORMS_VERSION."""
+    """Return the schema of a property for versions before RICH_FORMS_VERSION."""
     if schema["type"] == "array":
         raise ValueError(
             f"'{name}' cannot be asked of this client: before {RICH_FORMS_VERSION} forms have no lists of choices."
@@ -284,10 +300,11 @@ def _reject(name: str, problem: str, advice: str) -> NoReturn:
 
 
 def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return a property without references, null and needless alternatives, and whether null was allowed."""
+    """Return a property without references, null and redundant alternatives, and whether null was allowed."""
     if not isinstance(schema, Mapping):
         _reject(name, "it may be anything", _FLAT)
-    copy, is_nullable = dict(schema), False
+    copy = dict(schema)
+    is_nullable = False
     for _ in range(_MAX_STEPS):
         if "$ref" in copy:
             reference = copy.pop("$ref")
@@ -308,7 +325,7 @@ def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) ->
 
 
 def _remove_null(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a property without null, or None if null is not allowed."""
+    """Return a property without the item that allows null, or None if it has no such item."""
     for keyword, null in _NULLS.items():
         items = schema.get(keyword)
         if not isinstance(items, list) or null not in items:
@@ -326,9 +343,9 @@ def _remove_null(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 def _read_field(
     name: str, schema: dict[str, Any], definitions: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schemas of a property in the request and for the response (`PrimitiveSchemaDefinition`).
+    """Return the schemas of a property for the request (MCP's `PrimitiveSchemaDefinition`) and for the response.
 
-    Raises ValueError with the property if no form can have it, or if it asks for a secret.
+    Raises ValueError if no form can have the property, or if it asks for a secret.
     """
     json_type = str(schema.get("type"))
     choices = _read_choices(name, schema) if json_type in ("string", "None") else None
@@ -389,7 +406,7 @@ def _select(schema: Mapping[str, Any], keywords: Sequence[str]) -> dict[str, Any
 def _read_multiple_choice(
     name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schemas of a list. The specification has `anyOf` here where a single choice has `oneOf`."""
+    """Return the schemas of a list of choices. MCP specifies `anyOf` for its items, and `oneOf` for a single choice."""
     items, _ = _resolve_property(name, schema.get("items", {}), definitions)
     choices = _read_choices(name, items)
     if choices is None:
@@ -407,9 +424,9 @@ def _read_multiple_choice(
 
 
 def _read_choices(name: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema of a single choice: `enum`, also with `enumNames`, or `oneOf` with titles. None if it has none.
+    """Return the schema of a single choice, or None if the schema has no choices.
 
-    Of these keywords, `enumNames` is not in JSON Schema.
+    It has `oneOf` with titles, or `enum`, possibly with the titles in `enumNames`, a keyword outside of JSON Schema.
     """
     choices: dict[str, Any] = {"type": "string"}
     pairs = schema.get("oneOf", schema.get("anyOf"))
@@ -430,8 +447,13 @@ def _read_choices(name: str, schema: Mapping[str, Any]) -> dict[str, Any] | None
 
 
 def _list_values(choices: Mapping[str, Any]) -> list[Any]:
-    return choices["enum"] if "enum" in choices else [pair["const"] for pair in choices["oneOf"]]
+    if "enum" in choices:
+        values: list[Any] = choices["enum"]
+        return values
+    return [pair["const"] for pair in choices["oneOf"]]
 
 
 def _list_titles(choices: Mapping[str, Any]) -> list[Any] | None:
-    return [pair["title"] for pair in choices["oneOf"]] if "oneOf" in choices else choices.get("enumNames")
+    if "oneOf" in choices:
+        return [pair["title"] for pair in choices["oneOf"]]
+    return choices.get("enumNames")

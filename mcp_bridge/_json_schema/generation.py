@@ -1,4 +1,7 @@
-"""Generates JSON Schemas of Python types, without invented titles and unsuitable defaults. Imports pydantic."""
+"""Generates JSON Schemas of Python types with pydantic, without its generated titles and unsuitable defaults.
+
+Importing pydantic takes 80 ms, so other modules import this one late.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,16 @@ _STREAMS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 
 
 def generate_output_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of the JSON that a function returns.
+    """Return the schema of the JSON that a function with this return annotation returns.
 
-    It is empty, so results are not validated, if the type is not specific (missing, Any, None, object, text, bytes,
-    content blocks, ToolResult, streams) or not supported by pydantic.
+    It is empty, so that results are not validated, if pydantic does not support the type, or if the type is not
+    specific: no annotation, Any, None, object, text, bytes, content blocks, ToolResult, and iterators.
     """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _AWAITABLES:
         return generate_output_schema(arguments[-1])
     if NeedsInput in arguments and origin in (typing.Union, types.UnionType):
-        # A question is not a result.
+        # Clients never get a NeedsInput as a result.
         members = tuple(member for member in arguments if member is not NeedsInput)
         return generate_output_schema(typing.Union[members])  # noqa: UP007
     if origin is typing.Annotated and arguments[0] in UNTYPED:
@@ -57,7 +60,7 @@ def generate_output_schema(annotation: Any) -> dict[str, Any]:
 
 
 def _has_content(annotation: Any) -> bool:
-    """Return whether values of a type, or of a member of a union, list or tuple, are sent as content blocks."""
+    """Whether values of a type, or of a member of a union, list or tuple, are sent as content blocks."""
     arguments = typing.get_args(annotation)
     if isinstance(annotation, type) and not arguments:
         is_content = issubclass(annotation, Content | NeedsInput | ToolResult | Result | bytes)
@@ -66,9 +69,9 @@ def _has_content(annotation: Any) -> bool:
 
 
 def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
-    """Return the schema of `make`, a method of a model or adapter, with inlined definitions.
+    """Return the schema of `make`, which is a method of a model or adapter, with inlined definitions.
 
-    Null defaults are left out where null does not fit.
+    A parameter may have the default None although its annotation does not allow it. Such defaults are left out.
     """
     schema = make(mode=mode, schema_generator=PlainGenerator)
     for subschema in schema.get("properties", {}).values():
@@ -78,9 +81,10 @@ def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -
 
 
 class PlainGenerator(GenerateJsonSchema):
-    """Keeps only titles that an author has given, and leaves out defaults that are not JSON.
+    """Generates schemas with only those titles that an author has written, and without defaults outside of JSON.
 
-    Rejects enum members in a `Literal` of an argument: pydantic shows their values, but accepts only the members.
+    It rejects enum members in a `Literal` of an argument, because pydantic shows their values, but accepts only the
+    members.
     """
 
     _ENUM_KEYWORDS: ClassVar = frozenset({"enum", "const"})
@@ -91,10 +95,10 @@ class PlainGenerator(GenerateJsonSchema):
         self._enums: set[str] = set()
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
-        """Leave out the format and pattern of results, for which the whole result would be rejected.
+        """Leave out the format and pattern of results, because a mismatch would reject the whole result.
 
-        Annotations guarantee neither: a `datetime` may be naive, an `EmailStr` any text, a `Decimal` is written as
-        `1E+5`, and `\\w` matches the letters of all languages in pydantic, but not in JSON Schema.
+        Annotations guarantee neither. A `datetime` may be naive, an `EmailStr` may be any text, a `Decimal` may be
+        written as `1E+5`, and `\\w` matches the letters of all languages in pydantic, but not in JSON Schema.
         """
         json_schema = super().generate_inner(schema)
         if self.mode == "serialization":
@@ -111,7 +115,7 @@ class PlainGenerator(GenerateJsonSchema):
         return root
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False: a title from the name of a field is not new to a model."""
+        """Return False, because a title from the name of a field tells a model nothing new."""
         return False
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
@@ -144,7 +148,7 @@ class PlainGenerator(GenerateJsonSchema):
 
 
 class FormGenerator(PlainGenerator):
-    """Gives enums a title for each choice, from the docstring (`Attributes:`) or from the members' names."""
+    """Generates schemas for forms: enums have a title for each choice, from their docstring or from members' names."""
 
     _ENUM_KEYWORDS: ClassVar = frozenset({"enum", "const", "oneOf"})
 
@@ -153,7 +157,7 @@ class FormGenerator(PlainGenerator):
         self._descriptions: dict[str, str] = {}
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Describe enums by their docstrings without the sections."""
+        """Describe enums by their docstrings, without sections such as `Attributes:`."""
         root = super().generate(schema, mode)
         for json_schema in (root, *root.get("$defs", {}).values()):
             docstring = json_schema.get("description")
@@ -176,7 +180,7 @@ class FormGenerator(PlainGenerator):
 
 
 def _has_own_name(member: Enum) -> bool:
-    """Return whether the name of a member is more than its value in capitals."""
+    """Whether the name of a member differs from its value in more than capitals and separators."""
     return _to_title(member) != str(member.value).replace("-", " ").replace("_", " ").capitalize()
 
 
@@ -185,7 +189,7 @@ def _to_title(member: Enum) -> str:
 
 
 def _remove_class_title(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
-    """Remove a title that is only the name of the class."""
+    """Remove the title that pydantic derives from the name of the class."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     if "title" not in config and schema.get("title") == cls.__name__:
         del schema["title"]

@@ -1,7 +1,7 @@
-"""Infers a tool from a typed function: its description, its schemas, and the way from JSON arguments to a call.
+"""Infers from a typed function what a tool needs: a description, schemas, and the conversion of JSON to its arguments.
 
-Importing pydantic takes 80 ms, so `plain_types` describes the arguments if all their types are plain. Then the pydantic
-model, which parses arguments, is built by the first call. Only other types need it at the start.
+Importing pydantic takes 80 ms. If all types of the arguments are plain, `plain_types` describes them, and the pydantic
+model that parses arguments is built by the first call. Only other types need pydantic at the start.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ class Signature:
     Attributes:
         description: The docstring without its sections.
         input_schema: The schema of the arguments.
-        output_schema: The schema of results, empty if the return type is not specific or not supported by pydantic.
-        bind: Converts JSON arguments to keyword arguments: builds models, enums and dates, and leaves defaults to the
-            function. Raises InvalidArguments with a line such as `$.a.b: message` for each problem.
+        output_schema: The schema of results. It is empty if the return type is not specific, or not supported by
+            pydantic.
+        bind: Converts JSON arguments to keyword arguments. It builds models, enums and dates, and omits missing
+            arguments, for which the function has defaults. Raises InvalidArguments with a line such as
+            `$.a.b: message` for each problem.
         call: The function, or a wrapper that accepts keywords for positional-only parameters and `*args`.
         context: The name of the parameter annotated `CallContext`.
     """
@@ -53,8 +55,8 @@ class Signature:
 def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (), text: bool = False) -> Signature:
     """Read a callable's signature and docstring.
 
-    `*args` becomes an array, `**kwargs` become additional properties. The schema does not have the context, nor
-    arguments that a partial has bound. Raises TypeError for a signature without a schema.
+    `*args` becomes an array, and `**kwargs` become additional properties. The schema has neither the context nor
+    arguments that a partial has bound. Raises TypeError for a signature that has no schema.
 
     Args:
         function: Any callable.
@@ -69,14 +71,16 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
     parameters = [item for item in signature.parameters.values() if item.name not in hidden_names]
     description, notes = parse_docstring(function)
     types = {item.name: read_annotation(function, item) for item in parameters}
-    build = functools.cache(partial(_build_binder, function, parameters, types, notes, hidden_names))
+    build_binder = functools.cache(partial(_build_binder, function, parameters, types, notes, hidden_names))
     schema = describe_arguments(parameters, types, notes)
     if schema is None:
-        schema, bind = build()
+        schema, bind = build_binder()
     else:
 
         def bind(data: Mapping[str, Any]) -> dict[str, Any]:
-            return build()[1](data)
+            # The first call builds the model.
+            _, bind_arguments = build_binder()
+            return bind_arguments(data)
 
     return Signature(
         description=description,
@@ -98,7 +102,7 @@ def _infer_output(function: Callable[..., Any], signature: inspect.Signature) ->
             schema = generate_output_schema(annotation)
         return schema
     except (NameError, AttributeError, SyntaxError, TypeError):
-        # The type is imported only for type checkers.
+        # The annotation cannot be resolved, for example because its type is imported only for type checkers.
         return {}
 
 
@@ -121,7 +125,7 @@ def _build_binder(
 
     names: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    # The default of a pydantic `Field` is not seen by the function, so it is passed to it.
+    # The default in a pydantic `Field` is not a default of the function, so `bind` has to pass it.
     names_without_default = set[str]()
     extra: Literal["allow", "forbid"] = "forbid"
     for index, item in enumerate(parameters):
@@ -147,7 +151,7 @@ def _build_binder(
 
 
 def _describe_unsupported_type(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
-    """Return an error with the parameter that pydantic cannot describe."""
+    """Return an error that names the parameter with a type that pydantic cannot describe."""
     from pydantic import TypeAdapter
 
     from mcp_bridge._json_schema.generation import UNSUPPORTED_TYPE, generate_schema
@@ -165,7 +169,7 @@ def _describe_unsupported_type(function: Callable[..., Any], types: Mapping[str,
 
 
 def _format_reason(error: Exception) -> str:
-    """Return pydantic's message without its advice on configuration and its links."""
+    """Return the message of pydantic without its advice on configuration and its links."""
     lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
     if lines[0].endswith(":"):
         return lines[-1]
@@ -173,7 +177,10 @@ def _format_reason(error: Exception) -> str:
 
 
 def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> tuple[Any, Any]:
-    """Return a field. A description in the annotation or in a `Field` default replaces that of the docstring."""
+    """Return the field of a parameter for `create_model`.
+
+    A description in the annotation or in a `Field` default takes precedence over the `note` from the docstring.
+    """
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
@@ -195,7 +202,7 @@ def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> 
 
 
 def _read_description(metadata: Any) -> str | None:
-    """Return a description in `Annotated`: text, `Field(description=…)`, or PEP 727's `Doc`."""
+    """Return the description in metadata of `Annotated`, which is text, `Field(description=…)` or PEP 727's `Doc`."""
     if isinstance(metadata, str):
         return metadata
     text = getattr(metadata, "description", None) or getattr(metadata, "documentation", None)
@@ -236,12 +243,14 @@ def _make_binder(model: Any, names: Mapping[str, str], filled_names: Set[str], h
     parse = model.model_validate_json
 
     def parse_arguments(data: Any) -> Any:
-        # The strict JSON mode of pydantic does what the schema says: text becomes dates and enums, but not numbers.
+        # Only the strict JSON mode of pydantic accepts exactly what the schema does: text for dates and enums, but not
+        # for numbers.
         try:
             return parse(to_json(data), strict=True)
         except ValidationError as error:
             if not any(item["type"] == "int_type" and _is_whole(item["input"]) for item in error.errors()):
                 raise
+        # It also rejects 1.0 for an integer, which JSON Schema allows.
         return parse(to_json(_convert_whole_floats(data)), strict=True)
 
     def bind(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,7 +279,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _convert_whole_floats(value: Any) -> Any:
-    """Turn 1.0 into 1: they are the same number in JSON Schema (2020-12, section 6.1.1), but not in pydantic."""
+    """Turn 1.0 into 1. They are the same number in JSON Schema (2020-12, validation 6.1.1), but not in pydantic."""
     if isinstance(value, Mapping):
         return {key: _convert_whole_floats(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -279,7 +288,10 @@ def _convert_whole_floats(value: Any) -> Any:
 
 
 def _format_line(error: Any, data: Any) -> str:
-    """Return a problem with its path, without the steps that pydantic adds, such as the branches of a union."""
+    """Return a problem of pydantic with the path in the data.
+
+    pydantic's own path has further steps, such as the branches of a union.
+    """
     path, node = "$", data
     for step in error["loc"]:
         if isinstance(node, Mapping) and (step in node or error["type"] == "missing"):

@@ -1,11 +1,13 @@
 """Inlines references: the target of each reference takes its place.
 
-Some clients reject references, and others do not show their targets to the model. A schema that leads back to itself
-has no finite form. There are two answers:
+Some clients reject references, and others do not show their targets to the model. A recursive schema, such as that of a
+tree, has no finite form without references. The two functions treat it differently:
 
-- `inline_references` ends it where it would begin again, with a placeholder that has only its type. The result accepts
-  more than the original, so the keywords around a placeholder that would now reject more (`not`, `if`) are removed.
+- `inline_references` puts a placeholder, which has only the type, where the schema would begin again. The result
+  accepts more than the original. Around a placeholder, keywords such as `not` and `if` would now reject more, so they
+  are removed. The dialects use this function.
 - `inline_definitions` keeps the references to such a schema, and its definition. The result accepts the same values.
+  Schemas from signatures use this function.
 """
 
 from __future__ import annotations
@@ -31,28 +33,29 @@ from mcp_bridge._json_schema.walking import DEFINITIONS, MAX_DEPTH, has_any_keyw
 logger = logging.getLogger("mcp_bridge.dialects")
 
 MAX_PARTS = 2_000
-"""The maximum number of subschemas of an inlined schema: a model reads all of them."""
+"""The maximum number of subschemas of an inlined schema, because a model reads all of them."""
 MAX_CHARACTERS = 1_000_000
+"""The maximum number of characters of a schema that a dialect inlines."""
 MAX_CHARACTERS_BY_DEFAULT = 50_000
-"""The maximum size of a schema that is inlined without a setting, about 12,000 tokens for a model."""
+"""The maximum number of characters of a schema that is always inlined. These are about 12,000 tokens for a model."""
 _MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
-"""References multiply levels too, and JSON parsers reject deep nesting."""
+"""The maximum size of the result. References multiply levels too, and JSON parsers reject deep nesting."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})
-_CONTRARY = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
+_REVERSING = frozenset({"not", "if", "then", "else", "maxContains", "unevaluatedItems", "unevaluatedProperties"})
 """Keywords that reject more when the schemas in them, or beside them, accept more."""
 _MAX_LOOPS = 100
-"""The maximum number of definitions that lead back to themselves."""
+"""The maximum number of recursive definitions."""
 _PLAIN_NAME = re.compile(r"[\w.-]+")
-"""The name of a definition that is the same in a reference."""
+"""The name of a definition without characters that a reference escapes."""
 _OLD_DRAFTS = ("draft-04", "draft-06", "draft-07")
 """Drafts that ignore the keywords beside a reference."""
 
 
 def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dict[str, Any]:
-    """Return a schema without references; the same object if it has none or they cannot be inlined.
+    """Return a schema without references. It is the same object if it has none, or if they cannot be inlined.
 
-    Both schemas accept the same values, except that the result accepts more where the original leads back to itself.
-    `label` names the schema in the log.
+    Both schemas accept the same values, except that the result accepts more where the original is recursive. `label`
+    names the schema in the log.
     """
     if not has_any_keyword(schema, REFERRING):
         return schema
@@ -64,14 +67,14 @@ def inline_references(schema: dict[str, Any], *, label: str = "a schema") -> dic
 
 
 def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that has references only to definitions that lead back to themselves.
+    """Return a schema with references only to recursive definitions.
 
-    The same object is returned if it has none, they cannot be inlined, or the result would be too large.
+    It is the same object if it has none, if they cannot be inlined, or if the result would be too large.
     """
     if not has_any_keyword(schema, REFERRING):
         return schema
     loops: set[int] = set()
-    # A definition turns out to lead back to itself while it is being inlined, so each one costs a new attempt.
+    # A definition turns out to be recursive only while it is being inlined, so each recursive one costs an attempt.
     for _ in range(_MAX_LOOPS):
         try:
             return _Inliner(schema, MAX_CHARACTERS_BY_DEFAULT, loops).inline_root()
@@ -83,7 +86,7 @@ def inline_definitions(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class _LoopFound(Exception):
-    """A definition leads back to itself. `schema_id` is the identity of its schema."""
+    """A definition is recursive. `schema_id` is the identity of its schema."""
 
     def __init__(self, schema_id: int) -> None:
         super().__init__(schema_id)
@@ -91,9 +94,10 @@ class _LoopFound(Exception):
 
 
 class _Inliner:
-    """Inlines the references of `root`, except those to the schemas in `loops`, by identity.
+    """Inlines the references of `root`, except those to the schemas in `loops`.
 
-    Another schema that leads back to itself raises _LoopFound. Without `loops`, it ends with a placeholder.
+    `loops` has the identities of recursive schemas. Any other recursive schema raises _LoopFound. If `loops` is None,
+    recursive schemas end with placeholders instead.
     """
 
     def __init__(self, root: Mapping[str, Any], max_characters: int, loops: Set[int] | None = None) -> None:
@@ -142,7 +146,7 @@ class _Inliner:
         placeholders = self._placeholders
         copy = map_subschemas(keywords, lambda subschema: self._inline(subschema, depth + 1))
         if isinstance(copy.get("discriminator"), Mapping):
-            # Its mapping has references. The discriminator is an annotation, so the mapping may be left out.
+            # The mapping of a discriminator (OpenAPI) has references. It is an annotation, so it can be left out.
             copy["discriminator"] = {key: value for key, value in copy["discriminator"].items() if key != "mapping"}
         for keyword in sorted(REFERRING & node.keys()):
             reference = node[keyword]
@@ -156,7 +160,7 @@ class _Inliner:
                 copy = self._merge_target(self._inline_target(reference, depth), copy)
         if self._placeholders > placeholders:
             # A schema inside accepts more now, so these keywords would reject more.
-            copy = relax_one_of({keyword: value for keyword, value in copy.items() if keyword not in _CONTRARY})
+            copy = relax_one_of({keyword: value for keyword, value in copy.items() if keyword not in _REVERSING})
         return copy
 
     def _inline_target(self, reference: str, depth: int) -> Any:
@@ -186,7 +190,7 @@ class _Inliner:
 
 
 def _make_placeholder(target: Any, reference: str) -> dict[str, Any]:
-    """Return a placeholder for a schema that contains this place, and so is described already."""
+    """Return a placeholder for a schema around this place. Its description refers to that schema."""
     placeholder: dict[str, Any] = {}
     name = reference.rsplit("/", 1)[-1].lstrip("#")
     if isinstance(target, Mapping):

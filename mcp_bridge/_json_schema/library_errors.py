@@ -1,4 +1,7 @@
-"""Translates the errors of jsonschema_rs: into the words of `messages` for its keywords, and those of alternatives."""
+"""Translates the errors of jsonschema_rs into problems with clear messages.
+
+For the twelve keywords of `messages`, they get its words. For `anyOf` and `oneOf`, they name the closest alternative.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ FALSE_SCHEMA = "falseSchema"
 
 
 def list_causes(error: jsonschema_rs.ValidationError, root: Any, wording: Wording) -> Iterator[ValidationProblem]:
-    """Yield the problems behind an error of the library. `root` is the whole schema."""
+    """Yield the problems for one error of the library. `root` is the whole schema."""
     path, instance = format_path(error.instance_path), error.instance
     keyword = str(error.kind.name)
     if keyword == FALSE_SCHEMA and error.schema_path[-1:] == ["additionalProperties"]:
@@ -53,8 +56,9 @@ def _list_alternatives(
 ) -> Iterator[ValidationProblem]:
     """Yield the problems of a value that fits no alternative.
 
-    If no alternative has the type of the value, the types that fit are listed. If one has it, such as the model in
-    `Model | None`, its problems are listed. Otherwise, these are the problems of the alternative with the fewest.
+    If the value has the type of no alternative, the problem lists all types. If it has the type of one, such as the
+    model in `Model | None`, the problems are those with this one. Otherwise, they are those with the alternative that
+    has the fewest.
     """
     path, alternatives = format_path(error.instance_path), getattr(error.kind, "context", ())
     types: dict[str, None] = {}
@@ -70,13 +74,11 @@ def _list_alternatives(
         schema = {"type": names if len(names) > 1 else names[0]}
         yield from find_problems(error.instance, schema, path, wording=wording)
         return
-    # A wrong `const` in a property means that the value names another alternative.
+    # Alternatives often have a tag, a property with a `const`. With another tag, the value means another alternative.
     tag_depth = len(error.instance_path) + 1
-    candidates = [
-        errors
-        for errors in candidates
-        if not any(cause.kind.name == "const" and len(cause.instance_path) == tag_depth for cause in errors)
-    ] or candidates
+    tagged_candidates = [errors for errors in candidates if not _has_wrong_tag(errors, tag_depth)]
+    if tagged_candidates:
+        candidates = tagged_candidates
     if len(candidates) > 1:
         text = f"{path}: fits none of the {len(alternatives)} alternatives. The problems with the closest one:"
         yield ValidationProblem(path, str(error.kind.name), text)
@@ -84,10 +86,15 @@ def _list_alternatives(
         yield from list_causes(cause, root, wording)
 
 
+def _has_wrong_tag(errors: Sequence[jsonschema_rs.ValidationError], tag_depth: int) -> bool:
+    """Whether a property at this depth has another value than its `const`."""
+    return any(cause.kind.name == "const" and len(cause.instance_path) == tag_depth for cause in errors)
+
+
 def _find_type_error(
     errors: Sequence[jsonschema_rs.ValidationError], union: jsonschema_rs.ValidationError
 ) -> jsonschema_rs.ValidationError | None:
-    """Return the error that the value of a union has the wrong type for an alternative."""
+    """Return the error about the type of the whole value in `union`, or None if the type fits this alternative."""
     for error in errors:
         if error.kind.name == "type" and error.instance_path == union.instance_path:
             return error
@@ -97,7 +104,7 @@ def _find_type_error(
 def _find_again(
     error: jsonschema_rs.ValidationError, path: str, keyword: str, wording: Wording
 ) -> ValidationProblem | None:
-    """Return the problem in the words of `messages`, for a keyword behind a reference or a combinator."""
+    """Return the problem in the words of `messages`, from the keyword's value in the error of the library."""
     value = getattr(error.kind, {"type": "types", "enum": "options"}.get(keyword, "limit"), None)
     if keyword == "type" and isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -107,7 +114,7 @@ def _find_again(
 
 
 def _list_properties(root: Any, path: Sequence[str | int]) -> Set[str]:
-    """Return the properties of the schema at a path. The path goes through references."""
+    """Return the names of the properties of the schema at a path, which goes through references."""
     node = root
     for step in path:
         try:

@@ -1,4 +1,4 @@
-"""Combines schemas: one for what must fit both, one for what may fit either."""
+"""Combines two or more schemas to one: for values that fit all of them, or for values that fit any of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _INDEPENDENT = frozenset(
         "maxProperties", "required",
     }
 )  # fmt: skip
-"""Keywords with a meaning that does not depend on their neighbours."""
+"""Keywords whose meaning does not depend on their neighbours."""
 NOTHING: Mapping[str, Any] = {"not": {}}
-"""A schema without values."""
+"""A schema that rejects every value."""
 _NOTES = ANNOTATIONS | {"$schema", "$id"}
+"""Keywords without an influence on validity."""
 
 
 class CannotRewrite(Exception):
-    """Why a schema, or a part of it, is listed as its author wrote it."""
+    """A schema, or a part of it, cannot be rewritten, so clients get the original. The text is the reason."""
 
 
 class Budget:
@@ -33,14 +34,14 @@ class Budget:
         self._reason = reason
 
     def spend(self, amount: int = 1) -> None:
-        """Take a part of the budget. Raises CannotRewrite, with `reason`, when it is exhausted."""
+        """Take a part of the budget. Raises CannotRewrite with `reason` when nothing is left."""
         self._left -= amount
         if self._left < 0:
             raise CannotRewrite(self._reason)
 
 
 def select_constraints(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keywords that decide which values fit; extensions (`x-...`) do not."""
+    """Return the keywords with an influence on validity, without annotations and extensions (`x-...`)."""
     return {keyword: value for keyword, value in schema.items() if not _is_note(keyword)}
 
 
@@ -54,11 +55,15 @@ def _is_note(keyword: str) -> bool:
 
 
 def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
-    """Return one flat schema for what fits both, or None if there is none. The notes of the first take precedence."""
+    """Return one flat schema for values that fit both, or None if there is none.
+
+    The annotations of the first take precedence.
+    """
     first, second = _to_mapping(first), _to_mapping(second)
     if first is None or second is None:
         return None
     constraints, second_constraints = select_constraints(first), select_constraints(second)
+    # With other keywords on both sides, such as `additionalProperties`, the merged keywords would affect each other.
     if not (_INDEPENDENT.issuperset(constraints) or _INDEPENDENT.issuperset(second_constraints)):
         return None
     for keyword in constraints.keys() & second_constraints.keys() - {"required"}:
@@ -72,7 +77,10 @@ def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
 
 
 def relax_one_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with `anyOf` in place of `oneOf`, which would reject more once its alternatives accept more."""
+    """Return a schema with `anyOf` in place of `oneOf`.
+
+    If alternatives accept more after a change, a value may fit two of them, and `oneOf` would reject it.
+    """
     copy = dict(schema)
     if "oneOf" in copy:
         alternatives = copy.pop("oneOf")
@@ -84,17 +92,20 @@ def relax_one_of(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str, Any]:
-    """Return a schema for what fits any alternative. Equal ones are listed once, lists of values become one `enum`.
+    """Return a schema for values that fit any alternative.
 
-    Raises CannotRewrite when the budget is exhausted.
+    Equal alternatives are listed once, and lists of values become one `enum`. Raises CannotRewrite when the budget is
+    exhausted.
     """
     distinct: dict[str, dict[str, Any]] = {}
+    # The same object often occurs several times, and its JSON is the most expensive part.
     for schema in {id(schema): schema for schema in alternatives}.values():
         alternative = _to_mapping(schema)
         if alternative is None or alternative == NOTHING:
             continue
         constraints = select_constraints(alternative)
         if not constraints:
+            # This alternative accepts everything.
             return select_notes(alternative)
         text = json.dumps(constraints, sort_keys=True)
         budget.spend(1 + len(text) // 16)
@@ -108,7 +119,7 @@ def merge_alternatives(alternatives: Iterable[Any], budget: Budget) -> dict[str,
 
 
 def _merge_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return one `enum` for schemas that differ only in their values, or None for others."""
+    """Return one `enum` for schemas with the same keywords beside `const` or `enum`, or None for other schemas."""
     union: dict[Hashable, Any] = {}
     common: dict[str, Any] | None = None
     for schema in schemas:
@@ -116,9 +127,12 @@ def _merge_values(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
         if values is None:
             return None
         for value in values:
-            # JSON takes 1 and 1.0 for equal, but not 1 and true.
-            is_nested = isinstance(value, Mapping | list)
-            key = json.dumps(value, sort_keys=True) if is_nested else (isinstance(value, bool), value)
+            key: Hashable
+            if isinstance(value, Mapping | list):
+                key = json.dumps(value, sort_keys=True)
+            else:
+                # In JSON Schema 1 and 1.0 are equal, but not 1 and true, which are equal in Python.
+                key = (isinstance(value, bool), value)
             union.setdefault(key, value)
         constraints = select_constraints(schema)
         constraints.pop("const", None)

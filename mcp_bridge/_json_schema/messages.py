@@ -1,8 +1,8 @@
 """Explains problems with the twelve keywords of the tool_use API, after validation has failed.
 
-There are two wordings: that of the tool_use API, with the types and values of Python, and that for models, with the
-types and values of JSON. The keywords have the meaning of JSON Schema: a boolean is not an integer, and 1.0 is one.
-Each problem has its path and its keyword, so that the error of the library for the same problem can be skipped.
+There are two wordings. The tool_use API uses the types and values of Python, and models get those of JSON. The keywords
+have the meaning of JSON Schema: a boolean is not an integer, and 1.0 is one. Each problem has its path and its keyword,
+so that `validator.py` can skip the error of the library for the same problem.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ KEYWORDS = frozenset(
         "minLength", "maxLength", "minItems", "maxItems", "additionalProperties",
     }
 )  # fmt: skip
+"""The keywords that the tool_use API supports."""
 
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
@@ -31,15 +32,20 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list | tuple),
     "null": lambda value: value is None,
 }
-_NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_NON_FINITE_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""The names of numbers outside of JSON, by their text in Python."""
 MAX_DEPTH = 128
-"""The depth to which data is explained; parsers reject JSON this deep long before."""
+"""The maximum number of explained levels of data. JSON parsers reject such deep data anyway."""
 
 
 class ValidationProblem(NamedTuple):
-    """A problem: its JSON path such as `$.a[0]`, its keyword, and its message.
+    """A problem of data.
 
-    For a property that is not allowed, `other_names` are the properties that it may mean.
+    Attributes:
+        path: The JSON path of the value, such as `$.a[0]`.
+        keyword: The keyword of the schema.
+        text: The message.
+        other_names: For a property that is not allowed, the names of the allowed ones, for suggestions.
     """
 
     path: str
@@ -49,12 +55,12 @@ class ValidationProblem(NamedTuple):
 
 
 def format_path(steps: Iterable[str | int]) -> str:
-    """Return the path of a problem in the form of the tool_use API: `$.a[0].b`."""
+    """Return a path in the form of the tool_use API: `$.a[0].b`."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 class Wording(NamedTuple):
-    """How messages name types and values."""
+    """How messages name the type of a value, the types of a schema, and a value."""
 
     get_type_name: Callable[[Any], str]
     format_types: Callable[[Any], str]
@@ -62,7 +68,7 @@ class Wording(NamedTuple):
 
 
 def format_types(names: Any) -> str:
-    """Return types for a model: `integer or null`."""
+    """Return the value of `type` as text for a model: `integer or null`."""
     return " or ".join(map(str, names)) if isinstance(names, list | tuple) else str(names)
 
 
@@ -70,7 +76,7 @@ def _format_json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except Exception:
-        # The value is not JSON, or contains itself.
+        # Data of a caller in this process may not be JSON, or contain itself.
         return _format_repr(value)
 
 
@@ -119,12 +125,12 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _check_type(data: Any, schema: Mapping[str, Any], path: str, wording: Wording) -> ValidationProblem | None:
-    """Return the problem that data has another type. Unknown type names are ignored."""
+    """Return the problem if data has another type than the schema. Unknown names of types are ignored."""
     names = [name for name in list_declared_types(schema) if name in _TYPES]
     if not names or any(_TYPES[name](data) for name in names):
         return None
     if isinstance(data, float) and not math.isfinite(data) and "number" in names:
-        type_name = _NOT_JSON[str(float(data))]
+        type_name = _NON_FINITE_NAMES[str(float(data))]
     else:
         type_name = wording.get_type_name(data)
     expected = wording.format_types(schema["type"])
@@ -132,7 +138,7 @@ def _check_type(data: Any, schema: Mapping[str, Any], path: str, wording: Wordin
 
 
 def _is_equal(first: Any, second: Any) -> bool:
-    """Compare values as JSON does: a boolean is never a number, at any depth."""
+    """Whether two values are equal in JSON, where a boolean is never equal to a number, on any level."""
     try:
         if isinstance(first, bool) or isinstance(second, bool):
             return first is second
@@ -142,7 +148,7 @@ def _is_equal(first: Any, second: Any) -> bool:
             return first.keys() == second.keys() and all(_is_equal(first[key], second[key]) for key in first)
         return bool(first == second)
     except Exception:
-        # A third-party __eq__ may fail, and so does a cycle.
+        # A third-party __eq__ can raise anything, and values that contain themselves raise RecursionError.
         return False
 
 
@@ -174,5 +180,6 @@ def _check_object(
 
 
 def make_unknown_property_problem(path: str, other_names: Collection[str] = ()) -> ValidationProblem:
+    """Return the problem for a property that is not allowed."""
     text = f"{path}: additional property not allowed"
     return ValidationProblem(path, "additionalProperties", text, other_names)

@@ -1,4 +1,4 @@
-"""Resolves the references of a schema (JSON Schema 2020-12, core 8), and writes JSON paths."""
+"""Resolves the references of a schema (JSON Schema 2020-12, core 8), and writes JSON pointers and paths."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 from urllib.parse import unquote
 
 REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+"""Keywords with a reference."""
 _PLAIN_KEY = r"[A-Za-z_$][A-Za-z0-9_$-]*"
+"""A key that a JSON path contains without quotes."""
 _MAX_REFERENCES = 32
-"""The maximum number of references that lead from one to the next."""
+"""The maximum length of a chain of references, so that a loop ends."""
 _MAX_DIGITS = 10
-"""No list has an index this long, and Python rejects numbers of some thousand digits."""
+"""A key with this many digits is not an index: no list is as long, and Python cannot parse thousands of digits."""
 
 
 def resolve_pointer(reference: str, root: Any) -> Any:
@@ -37,7 +39,7 @@ def resolve_pointer(reference: str, root: Any) -> Any:
 def resolve_schema(schema: Any, root: Any) -> Mapping[str, Any]:
     """Return a schema with the target in place of its reference. The keywords beside the reference take precedence.
 
-    A reference stays if it leads to nothing, or back to itself. Anything but a mapping becomes an empty schema.
+    A reference stays if it has no target or refers to itself. A schema that is not a mapping becomes an empty one.
     """
     keywords: dict[str, Any] = dict(schema) if isinstance(schema, Mapping) else {}
     for _ in range(_MAX_REFERENCES):
@@ -51,7 +53,7 @@ def resolve_schema(schema: Any, root: Any) -> Mapping[str, Any]:
 
 
 def extend_pointer(pointer: str, key: object) -> str:
-    """Return the JSON Pointer to the value of a key, in the form that `resolve_pointer` reads."""
+    """Return a JSON Pointer extended by a key, in the form that `resolve_pointer` reads."""
     return f"{pointer}/{str(key).replace('%', '%25').replace('~', '~0').replace('/', '~1')}"
 
 

@@ -1,8 +1,8 @@
-"""Checks and repairs schemas before tools are published: those of the user's own tools, and those of third parties.
+"""Checks the schemas of the user's own tools, and repairs those of third parties, before tools are published.
 
-A schema of the user's own that cannot be checked is rejected, because its author would believe that arguments are
-checked. The schema of a third party costs the tool only the keyword, because the tool checks its arguments itself.
-Plain schemas have only common keywords and are certainly valid, so a start with them imports no validator.
+If a keyword of the user's own tool cannot be checked, the tool is rejected, because its author would believe that
+arguments are checked. A third-party tool loses only the keyword, because it checks its arguments itself. Plain schemas
+have only common keywords and are certainly valid, so a start with them imports no validator.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from mcp_bridge._json_schema.references import resolve_pointer
 from mcp_bridge._json_schema.type_sets import TYPES
 
 _SIDES = {"input_schema": "input schema", "output_schema": "output schema"}
+"""What messages call the schemas of a tool, by attribute."""
 _MAX_LISTED = 20
-"""The problems of a schema. The reason of each may take as long as compiling the whole schema."""
+"""The maximum number of listed problems of a schema. Explaining one may take as long as compiling the whole schema."""
 _MAX_DEPTH = 16
+"""The maximum number of levels of a plain schema."""
 _MAX_NUMBER = 2**53
+"""The largest number in a plain schema. All parsers read integers up to it exactly."""
 
 
 def find_schema_problems(entry: ToolEntry) -> list[str]:
@@ -32,7 +35,7 @@ def find_schema_problems(entry: ToolEntry) -> list[str]:
 
 
 def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
-    """Return tools with schemas that clients understand, and notes on keywords that are not checked or left out."""
+    """Return tools with schemas that clients understand, and notes on keywords that are left out or not checked."""
     tools, notes = [], list[str]()
     for entry in entries:
         tool, lines = repair_schemas(entry)
@@ -42,7 +45,7 @@ def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[st
 
 
 def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
-    """Return a tool with schemas that clients understand, and notes on keywords that are not checked or left out."""
+    """Return a tool with schemas that clients understand, and notes, as `repair_tools` does."""
     schemas: dict[str, Any] = {}
     notes: list[str] = []
     for attribute, side in _SIDES.items():
@@ -54,7 +57,7 @@ def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
 
 
 def check_schema(schema: Any) -> list[str]:
-    """Return a line for each problem of a schema itself, empty if all of it is understood."""
+    """Return a line for each keyword of a schema that the validator cannot check."""
     if is_plain(schema):
         return []
     from mcp_bridge._json_schema.validator import Validator
@@ -68,9 +71,9 @@ def check_schema(schema: Any) -> list[str]:
 
 
 def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
-    """Return a schema as clients get it, and a line for each keyword that is left out of it or not checked.
+    """Return the schema for clients, and a line for each keyword that is left out or not checked.
 
-    Clients get the patterns that only this validator cannot check, such as those with look-around.
+    Patterns with look-around, for example, are for clients, but this validator cannot check them.
     """
     if not isinstance(schema, Mapping) or is_plain(schema):
         return schema, []
@@ -84,9 +87,8 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
     if ignored_keywords == TOO_LARGE:
         reduced_schema = reduce_schema(schema, lambda candidate: not is_too_large_expanded(candidate))
         copy, removed_keywords = repair_schema(reduced_schema, _is_readable)
-        return copy, [
-            f"reduced: {_explain(schema, pointer)}" for pointer in [*ignored_keywords, *removed_keywords][:_MAX_LISTED]
-        ]
+        pointers = [*ignored_keywords, *removed_keywords][:_MAX_LISTED]
+        return copy, [f"reduced: {_explain(schema, pointer)}" for pointer in pointers]
     copy, removed_keywords = repair_schema(schema, _is_readable)
     lines = []
     for pointer in list(dict.fromkeys([*ignored_keywords, *removed_keywords]))[:_MAX_LISTED]:
@@ -108,18 +110,19 @@ def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_readable(schema: Mapping[str, Any]) -> bool:
-    """Return whether clients understand a schema: their patterns may have look-around and references (ECMA-262)."""
+    """Whether clients understand a schema. Their patterns (ECMA-262) may have look-around and back-references."""
     from mcp_bridge._json_schema.validator import compile_validator
 
     return compile_validator(schema, may_backtrack=True) is not None
 
 
 def _explain(schema: Any, pointer: str, advice: str = "") -> str:
-    """Return why a keyword is not understood. The advice is for the author of a pattern with look-around."""
+    """Return why a keyword cannot be checked. The advice is for the author of a pattern with look-around."""
     from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, is_too_large_expanded
     from mcp_bridge._json_schema.validator import build_validator
 
-    keyword, value = pointer.rsplit("/", 1)[-1], resolve_pointer(pointer, schema)
+    keyword = pointer.rsplit("/", 1)[-1]
+    value = resolve_pointer(pointer, schema)
     if pointer == "#/$ref" and is_too_large_expanded(schema):
         return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
     if keyword == "pattern" and isinstance(value, str):
@@ -138,7 +141,7 @@ def _explain(schema: Any, pointer: str, advice: str = "") -> str:
 
 
 def is_plain(schema: Any, depth: int = 0) -> bool:
-    """Return whether a schema has only common keywords with valid values. Other schemas may be valid too."""
+    """Whether a schema has only common keywords with valid values. Other schemas may be valid too."""
     if type(schema) is not dict or depth > _MAX_DEPTH:
         return False
     for keyword, value in schema.items():
@@ -181,7 +184,9 @@ def _is_list_of(value: Any, check: Callable[[Any], bool]) -> bool:
 
 
 def _is_type(value: Any) -> bool:
-    return (type(value) is str and value in TYPES) or (_is_names(value) and bool(value) and TYPES.issuperset(value))
+    if type(value) is str:
+        return value in TYPES
+    return _is_names(value) and bool(value) and TYPES.issuperset(value)
 
 
 def _is_names(value: Any) -> bool:

@@ -1,11 +1,11 @@
-"""Repairs a schema that no validator accepts, and reports what was removed.
+"""Repairs a schema that no validator accepts, and reports the removed keywords.
 
-Schemas of third parties have unknown type names, references that lead nowhere, other dialects, and patterns with
+Schemas of third parties have unknown type names, references without a target, other dialects, and patterns with
 look-around. Such a tool is still listed. A repair works in three steps:
 
 1. Each keyword of each subschema is tested alone, as the only keyword of a schema, and removed if that is invalid.
-2. If a removal makes a subschema accept more, the keywords around it that would now reject more are removed too:
-   `not`, the condition of an `if`, or `additionalProperties` beside a pattern of `patternProperties`.
+2. If a removal makes a subschema accept more, some keywords around it would now reject more, so they are removed too:
+   `not`, the condition of an `if`, or `additionalProperties` if a pattern of `patternProperties` was removed.
 3. If the result is still invalid, references are the reason, and all of them are removed.
 
 A repaired schema accepts everything that the original accepts.
@@ -31,16 +31,18 @@ from mcp_bridge._json_schema.walking import (
 )
 
 _MAX_LEVELS, _MAX_VALUES = 24, 100
-"""The levels of schemas, and the values of an `enum`, that a reduced schema keeps."""
+"""The maximum number of levels of a reduced schema, and of values of its `enum` keywords."""
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema", "$id"})
-"""Keywords that cannot be tested alone."""
+"""Keywords that cannot be tested alone, because their meaning depends on the whole schema."""
 _OPPOSITES = {"not": ("not",), "if": ("if", "then", "else"), "contains": ("maxContains",)}
-"""The keywords that reject more, or other values, when a schema in the key accepts more."""
-_MENTIONS = frozenset({"properties", "patternProperties", "prefixItems", "items"})
+"""For a keyword whose schema accepts more after a repair, the keywords that reject more or other values then."""
+_NAMING_KEYWORDS = frozenset({"properties", "patternProperties", "prefixItems", "items"})
+"""Keywords that name some properties or items."""
 _REMAINDERS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "unevaluatedItems")
-"""Keywords that apply to what their neighbours do not mention."""
+"""Keywords that apply to all properties or items that their neighbours do not name."""
 
 IsValid = Callable[[Mapping[str, Any]], bool]
+"""Whether a validator accepts a schema."""
 
 
 def repair_schema(schema: Mapping[str, Any], is_valid: IsValid) -> tuple[dict[str, Any], list[str]]:
@@ -53,7 +55,7 @@ def repair_schema(schema: Mapping[str, Any], is_valid: IsValid) -> tuple[dict[st
 
 
 def reduce_schema(schema: Mapping[str, Any], is_acceptable: IsValid) -> dict[str, Any]:
-    """Return a schema that is small enough: without long enums and deep levels, or only an outline."""
+    """Return an acceptable smaller schema: without long enums and deep levels, or else an outline, or only the type."""
     for candidate in (_shorten(schema, _MAX_LEVELS), _outline(schema)):
         if is_acceptable(candidate):
             return candidate
@@ -61,6 +63,7 @@ def reduce_schema(schema: Mapping[str, Any], is_acceptable: IsValid) -> dict[str
 
 
 def _shorten(schema: Any, levels: int) -> Any:
+    """Return a schema without long enums and without further levels than these."""
     if not isinstance(schema, Mapping):
         return schema
     if not levels:
@@ -75,7 +78,7 @@ def _shorten(schema: Any, levels: int) -> Any:
 
 
 def _outline(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the type, and the names, types and descriptions of the properties."""
+    """Return only the type, and the names, types and descriptions of the properties."""
     outline = {keyword: schema[keyword] for keyword in ("type", "description") if isinstance(schema.get(keyword), str)}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
@@ -90,11 +93,17 @@ def _outline(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class _Repair:
+    """The repair of one schema, `root`.
+
+    Attributes:
+        removed_keywords: JSON pointers to the removed keywords.
+        keywords_left: How many keywords may still be visited. This ends the walk in a schema that contains itself.
+    """
+
     root: Mapping[str, Any]
     is_valid: IsValid
     removed_keywords: list[str] = field(default_factory=list)
     keywords_left: int = MAX_SCHEMAS
-    """Ends the walk in a schema that contains itself."""
 
     def copy(self, schema: Mapping[str, Any], pointer: str, depth: int) -> dict[str, Any]:
         """Return a copy without the keywords that are invalid alone."""
@@ -125,7 +134,7 @@ class _Repair:
             return subschema if isinstance(subschema, bool) else True
 
         if keyword == "type":
-            # Like the tool_use API, ignore unknown names beside known ones.
+            # Like the tool_use API, this ignores unknown names in a list with known ones.
             if isinstance(value, str):
                 return value if value in TYPES else None
             return [name for name in dict.fromkeys(select_texts(value)) if name in TYPES] or None
@@ -143,12 +152,13 @@ class _Repair:
         return value
 
     def _is_usable(self, keyword: str, value: Any) -> bool:
+        """Whether a keyword with a repaired value is valid."""
         if keyword == "$ref":
             is_local = isinstance(value, str) and value.startswith("#")
             return is_local and (not value.startswith("#/") or resolve_pointer(value, self.root) is not None)
         if value is None:
             return False
-        # The subschemas of the value are repaired already, so they need not be tested again.
+        # The subschemas of the value are repaired already, so `True` replaces them in the test.
         if keyword in MAPS_OF_SCHEMAS:
             value = dict.fromkeys(value, True)
         elif keyword in LISTS_OF_SCHEMAS:
@@ -171,12 +181,13 @@ class _Repair:
 
 
 def _loosen(schema: dict[str, Any], relaxed: set[str]) -> dict[str, Any]:
-    """Return a schema without the keywords that reject more, now that the `relaxed` ones accept more or are gone."""
+    """Return a schema without keywords that reject more because the `relaxed` keywords accept more or are gone."""
     removed_keywords = set[str]()
     for keyword, opposites in _OPPOSITES.items():
         if keyword in relaxed:
             removed_keywords.update(opposites)
-    if not _MENTIONS.isdisjoint(relaxed - schema.keys()):
+    missing_keywords = relaxed - schema.keys()
+    if not _NAMING_KEYWORDS.isdisjoint(missing_keywords):
         removed_keywords.update(_REMAINDERS)
     if "oneOf" in relaxed:
         schema = relax_one_of(schema)

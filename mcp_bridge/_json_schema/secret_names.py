@@ -1,5 +1,6 @@
-"""Recognizes names of secrets, which grant access or authorize a payment (client/elicitation).
+"""Recognizes names of secrets, which grant access or authorize a payment.
 
+Forms must not ask for such values (MCP client/elicitation), headers must not contain them, and logs must not show them.
 The end of a name decides: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and `password_hint`
 are not.
 """
@@ -28,39 +29,48 @@ _PAIRS = frozenset(
 COMPOUND_SECRETS = frozenset(
     {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
 )
-"""Names of headers, and pairs of words that are written as one."""
-_KEYS = COMPOUND_SECRETS | {"bearer", "refreshtoken", "connectionstring"}
+"""Secrets whose names are one word, such as headers and pairs of words without a separator."""
+_SECRET_KEYS = COMPOUND_SECRETS | {"bearer", "refreshtoken", "connectionstring"}
+"""Further names that are secrets only as keys of a configuration."""
 _SUFFIXES = frozenset({"value", "primary", "secondary", "backup", "old", "new"})
+"""Words at the end of a key that do not change its meaning."""
 _SCHEMES = frozenset({"basic", "bearer", "token"})
-"""The schemes of an Authorization header before a secret."""
+"""The schemes of an Authorization header, which precede a secret."""
 _MAX_WORD = 7
-"""The longest ordinary word, such as `basic`, next to which a mapping such as `credentials` has a secret."""
+"""The maximum length of an ordinary word, such as `basic`, next to a secret in a mapping like `credentials`."""
 _REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a name is that of a secret, or of its confirmation."""
+    """Whether a name is that of a secret, or of its confirmation."""
     words = [word.lower() for word in WORD.findall(name)]
     while words and words[-1] in _REPETITIONS:
         words.pop()
-    return bool(words) and (words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS)
+    if not words:
+        return False
+    return words[-1] in _SECRETS or tuple(words[-2:]) in _PAIRS
 
 
 def is_secret_key(key: str) -> bool:
-    """Return whether a key of a configuration names a secret; also `Authorization`, `connection_string`, `key_old`."""
+    """Whether a key of a configuration names a secret. This includes `Authorization` and `connection_string`."""
     words = [word.lower() for word in WORD.findall(key)]
     while words and words[-1] in _SUFFIXES:
         words.pop()
     if not words:
         return False
-    return is_secret_name("_".join(words)) or words[-1] in _KEYS or tuple(words[-2:]) == ("connection", "string")
+    if words[-1] in _SECRET_KEYS or words[-2:] == ["connection", "string"]:
+        return True
+    return is_secret_name("_".join(words))
 
 
 def find_secret_values(data: Any, *, is_direct: bool = False, is_inside: bool = False) -> Iterator[str]:
-    """Yield the texts below keys of a configuration that name a secret. A text may be yielded several times.
+    """Yield the texts below those keys of a configuration that name a secret. A text may be yielded several times.
 
-    `is_direct` means that the key of the data names a secret, `is_inside` that a key above it does. A mapping with a
-    `type` below such a key is a schema, or its own keys name its secrets.
+    Args:
+        data: The configuration, or a part of it.
+        is_direct: Whether the key of the data names a secret.
+        is_inside: Whether a key above that one does. A mapping with a `type` ends this: it is a schema, or its own keys
+            name its secrets.
     """
     if isinstance(data, Mapping):
         is_inside = (is_inside or is_direct) and "type" not in data

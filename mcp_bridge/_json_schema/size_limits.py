@@ -1,4 +1,7 @@
-"""Limits for the size of data and schemas."""
+"""Limits the size of data and schemas of third parties: text, values, levels, and schemas behind references.
+
+Every check has a fast path with an upper bound, because nearly all data and schemas are small.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,38 @@ from mcp_bridge._runtime.exact_json import dump_json
 T = TypeVar("T", bound=Hashable)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 MAX_SUBSCHEMAS = 100_000
-"""The maximum number of subschemas of an expanded schema. References that double their targets soon exceed it."""
+"""The maximum number of subschemas of an expanded schema.
+
+A chain of definitions soon exceeds it if each refers to the next one twice.
+"""
 
 MAX_VALUES = 250_000
-"""The maximum number of values of a parsed result. Small objects take 50 times the memory of their text. Parsing so
-many takes 0.1 seconds, in which no other thread runs."""
+"""The maximum number of values of a parsed result.
+
+Small objects take 50 times the memory of their text. Parsing this many takes 0.1 seconds, and no other thread runs
+meanwhile.
+"""
 _TEXT_IN_JSON = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 def has_too_many_values(text: bytes) -> bool:
-    """Return whether JSON has more than MAX_VALUES values, without parsing it."""
+    """Whether JSON has more than MAX_VALUES values, estimated without parsing. The answer may also be yes for fewer."""
     if _bound_values(text) <= MAX_VALUES:
         return False
-    # Texts may contain commas and brackets, so they are removed for a better bound.
+    # Strings may contain commas and brackets, so removing them improves the bound.
     return _bound_values(_TEXT_IN_JSON.sub(b"", text)) > MAX_VALUES
 
 
 def _bound_values(text: bytes) -> int:
-    """Return an upper bound for the number of values in JSON. A comma or a bracket precedes each but the first."""
+    """Return an upper bound for the number of values in JSON.
+
+    A comma or an opening bracket precedes each value except the first.
+    """
     return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
 class SizeLimits(NamedTuple):
-    """Limits for data: `size` characters of text in all, `depth` levels, `nodes` values."""
+    """Limits for data: at most `size` characters of text in total, `depth` levels, and `nodes` values."""
 
     size: int = 4 * 1024 * 1024
     depth: int = 64
@@ -48,9 +60,10 @@ class SizeLimits(NamedTuple):
     def describe_excess(self, data: Any) -> str | None:
         """Return the first limit that the data exceeds, as text, or None.
 
-        Most data is a flat object, or too small to exceed anything, so it is not walked.
+        Most data is a flat object or small, so it need not be walked.
         """
-        # Each tool call takes this path. Calling a function for it would take a tenth more time.
+        # This is the check of a flat object. Every tool call makes it, and a separate function would take a tenth more
+        # time.
         if type(data) is dict and self.depth and len(data) < self.nodes:
             size = 0
             for key, value in data.items():
@@ -63,10 +76,15 @@ class SizeLimits(NamedTuple):
                 # No value is nested, so only the size is left to check.
                 if size <= self.size:
                     return None
-        return None if self._is_small_as_json(data) else self._walk(data)
+        if self._is_small_as_json(data):
+            return None
+        return self._walk(data)
 
     def _is_small_as_json(self, data: Any) -> bool:
-        """Return whether the text as JSON proves that nothing is exceeded. It is five times as fast as a walk."""
+        """Whether the length and the brackets of the data as JSON prove that it exceeds nothing.
+
+        This is five times as fast as a walk.
+        """
         try:
             text = dump_json(data, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         except (TypeError, RecursionError):
@@ -76,7 +94,10 @@ class SizeLimits(NamedTuple):
         return is_small and text.count(b"[") + text.count(b"{") <= self.depth
 
     def _walk(self, data: Any) -> str | None:
-        nodes, size, level = 0, 0, [data]
+        """Return the first limit that the data exceeds. The walk goes level by level, so that it needs no recursion."""
+        nodes = 0
+        size = 0
+        level = [data]
         for _ in range(self.depth + 1):
             if not level:
                 return None
@@ -101,12 +122,12 @@ class SizeLimits(NamedTuple):
 
 
 _REFERENCE = re.compile(rb'"\$ref":"(#/\$defs/[\w.-]+"|)')
-"""A reference in JSON. The group has the name of its definition, or is empty for a reference of another form."""
+"""A reference in JSON. The group is the pointer to a definition, or empty for a reference of another form."""
 _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef)":')
 
 
 def may_have_references(schema: Any) -> bool:
-    """Return whether a schema may refer to itself. Only then it can have more values than its text has."""
+    """Whether a schema may contain references. Without them, it has no more values than its text."""
     try:
         text = dump_json(schema, default=str)
         return b'ref":' in text or b'Ref":' in text
@@ -115,18 +136,18 @@ def may_have_references(schema: Any) -> bool:
 
 
 def is_too_large_expanded(schema: Any) -> bool:
-    """Return whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
+    """Whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
 
-    For most schemas an upper bound is sufficient, and forty times as fast as the number.
+    For most schemas, an upper bound is sufficient. It takes a fortieth of the time of the exact number.
     """
     bound = _bound_expanded(schema)
     return (bound is None or bound > MAX_SUBSCHEMAS) and count_expanded(schema) > MAX_SUBSCHEMAS
 
 
 def _bound_expanded(schema: Any) -> int | None:
-    """Return an upper bound of `count_expanded`, or None if the schema has other addresses than names.
+    """Return an upper bound of `count_expanded`, or None if the schema has other references than to `$defs`.
 
-    It is read from the definitions as JSON: their commas and brackets, and their references to each other.
+    The bound comes from the JSON text of each definition: its commas and brackets, and its references to others.
     """
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else None
     if not isinstance(definitions, Mapping):
@@ -148,7 +169,7 @@ def _bound_expanded(schema: Any) -> int | None:
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
-    """Return the size of a definition with its targets, counted for each reference. A loop counts once.
+    """Return the size of a definition, plus that of its targets for each reference to them. A loop counts once.
 
     A definition is visited twice: before its targets, and after them, when their totals are known.
     """
@@ -224,7 +245,7 @@ class _Addresses:
                     self._anchors.setdefault(node[keyword], []).append(node)
 
     def list_targets(self, reference: Any) -> list[Any]:
-        """Return the possible targets of a reference. The address that it is relative to is not known."""
+        """Return the possible targets of a reference. Its base address is not known, so there may be several."""
         if not isinstance(reference, str):
             return []
         address, _, fragment = reference.partition("#")
@@ -256,6 +277,6 @@ def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[
 
 
 def _get_stem(address: str) -> str:
-    """Return the end of an address, for comparisons; empty if it may mean any address."""
+    """Return the last part of an address, for comparisons. It is empty if the address may be any resource."""
     stem = unquote(address).rpartition("/")[2]
     return "" if stem in (".", "..") else stem

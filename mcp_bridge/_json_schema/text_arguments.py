@@ -1,6 +1,7 @@
-"""Reads arguments from text, for example of prompts and URIs, and lists the values that a schema allows.
+"""Reads arguments from text, and lists the values that a schema allows, for completions.
 
-Text that fits its type stays. Other text is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
+Arguments of prompts and variables of URIs arrive as text. If the parameter accepts the text itself, it stays text.
+Otherwise it is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from mcp_bridge._contracts.errors import InvalidArguments
 from mcp_bridge._json_schema.walking import UNIONS, list_values, walk_applied_schemas
 
 Bind = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Converts JSON arguments to keyword arguments. Raises InvalidArguments."""
 
 _MAX_CHARACTERS = 64 * 1024
-"""The longest text to parse as JSON: four megabytes of it become hundreds of megabytes of values."""
+"""The maximum length of a text to parse as JSON. Four megabytes of text can become hundreds of megabytes of values."""
 _CHOICE_ERRORS = frozenset({"enum", "literal_error", "none_required"})
-"""pydantic's error types for a value that is not listed; those for a wrong type end in `_type`."""
+"""pydantic's types of errors for a value that is not listed. Those for a wrong type end in `_type`."""
 
 
 def bind_from_text(bind: Bind) -> Bind:
@@ -67,7 +69,7 @@ def _parse_json(text: Any) -> Any:
 
 
 def list_choices(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the values, as text, of each property of a function's schema that lists them: enum, `Literal`, boolean."""
+    """Return all values, as text, of those properties of a schema that list them: enums, `Literal`, and booleans."""
     choices = {}
     for name, property_schema in schema["properties"].items():
         texts: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The JSON types of values, and of the values that a schema allows."""
+"""Finds the JSON types of values, and the types of the values that a schema allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def get_type(value: Any) -> str:
 
 
 def has_type(value: Any, types: Collection[str]) -> bool:
-    """Return whether a value has one of these types. A number without a fraction is an integer."""
+    """Whether a value has one of these types. A number without a fraction is an integer."""
     name = get_type(value)
     if name in types or (name == "integer" and "number" in types):
         return True
@@ -35,21 +35,22 @@ def has_type(value: Any, types: Collection[str]) -> bool:
 
 
 def simplify_types(types: Collection[str]) -> list[str]:
-    """Return types in order, without `integer` beside `number`."""
+    """Return types in order. `number` includes `integer`, so `integer` is left out then."""
     return sorted(name for name in types if name != "integer" or "number" not in types)
 
 
 def list_declared_types(schema: Mapping[str, Any]) -> list[str]:
-    """Return the types that the keyword `type` names, also unknown ones; empty if it names none."""
+    """Return the types in the keyword `type`, including unknown ones."""
     types = schema.get("type")
     return [types] if isinstance(types, str) else select_texts(types)
 
 
 def list_types(schema: Any, root: Any, *, is_exact: bool = False) -> frozenset[str]:
-    """Return the types of the values that can match a schema, with `integer` if it has `number`.
+    """Return the types of the values that can match a schema. With `number`, `integer` is among them.
 
-    References are resolved in `root`. A schema without a type that has keywords of objects describes objects, unless
-    `is_exact`: JSON Schema applies these keywords only to values that are objects.
+    References are resolved in `root`. JSON Schema applies keywords such as `properties` only to objects, so without a
+    `type` a schema with them accepts values of every type. The author surely means objects, so this function returns
+    only `object`, unless `is_exact`.
     """
     return _TypeSearch(root, is_exact).list_types(schema, 0)
 
@@ -68,7 +69,7 @@ class _TypeSearch:
         if id(schema) not in self._types:
             if depth > 2 * MAX_DEPTH:
                 return TYPES
-            # This is the result where the schema leads back to itself.
+            # A recursive reference to this schema gets this preliminary result, which restricts nothing.
             self._types[id(schema)] = TYPES
             self._types[id(schema)] = self._read_types(schema, depth + 1)
         return self._types[id(schema)]

@@ -1,11 +1,11 @@
 """Checks URIs and URI templates (RFC 6570), and matches URIs with templates.
 
-RFC 6570 defines how a template becomes a URI, not the inverse. Fewer templates are accepted than it allows, so that a
-URI matches in only one way. The rules and their results are those of the official SDK.
+RFC 6570 defines how a template becomes a URI, and not the inverse. This module accepts fewer templates than the RFC, so
+that a URI matches in only one way. The rules and their results are those of the official SDK.
 
-A template has at most one wide variable, with slashes in its value, such as {+path}. What precedes it is matched from
-the start of the URI, and what follows it from the end, backwards, each with one atomic regular expression. So the wide
-variable takes what is left, and the time of a match is linear:
+A template has at most one wide variable, such as {+path}, whose value may contain slashes. The part before it is
+matched from the start of the URI, and the part after it backwards from the end, each with one atomic regular
+expression. So the wide variable takes the rest, and the time of a match is linear:
 
     notes://{year}/{+path}.{format} matches notes://2026/work/plan.md:
     notes://2026/ from the start, .md from the end, work/plan between them
@@ -23,28 +23,31 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
 MAX_LENGTH = 8192
+"""The maximum number of characters of a template."""
 MAX_VARIABLES = 256
+"""The maximum number of variables of a template."""
 MAX_URI_LENGTH = 65_536
+"""The maximum number of characters of a URI to match."""
 
-# RFC 3986, section 3.1, and a character after it.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.", re.DOTALL)
+"""A scheme with its colon (RFC 3986, section 3.1), and a character after them."""
 _BLANK = re.compile(r"\s")
 _BRACE = re.compile(r"[{}]")
 _EXPRESSION = re.compile(r"\{(?P<operator>[+#./;?&]?)(?P<body>[^}]*)(?P<end>\}?)")
-# RFC 6570, section 2.3, without percent-encoding.
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
-_LISTS = frozenset("/.;")
+"""The name of a variable (RFC 6570, section 2.3), without percent-encoding."""
+_LIST_OPERATORS = frozenset("/.;")
 """Operators that write a separator before each item of a list."""
-_BARE = frozenset(("", "+"))
+_BARE_OPERATORS = frozenset(("", "+"))
 """Operators that write nothing before the first variable."""
-_WIDE = frozenset("+#")
+_WIDE_OPERATORS = frozenset("+#")
 """Operators whose variables may contain slashes."""
 _QUERY = re.compile(r"(\{[?&][^}]*\})+\Z")
 """The expressions of a query at the end of a template."""
 _SEPARATORS = {"": ",", "+": ",", "#": ",", "?": "&"}
-"""The separators of the variables of an expression, by operator, unless it is the operator itself."""
+"""The separators between the variables of an expression by operator. Other operators are also their own separators."""
 _STOPS = {"": "/?#&,", "+": "?#", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#", "?": "&#", "&": "&#"}
-"""The characters that a value never contains, by operator. RFC 6570 encodes them, or they separate values."""
+"""The characters outside of values by operator: RFC 6570 encodes them, or separates values by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,11 @@ class TemplateVariable:
     @property
     def is_wide(self) -> bool:
         """Whether its value may contain slashes."""
-        return self.explode or self.operator in _WIDE
+        return self.explode or self.operator in _WIDE_OPERATORS
 
 
 def check_uri(uri: Any) -> list[str]:
-    """Return a line for each reason why this is not the URI of a single resource; empty if it is."""
+    """Return a line for each reason why this is not the URI of a single resource."""
     lines = check_uri_start(uri)
     if lines:
         return lines
@@ -81,9 +84,9 @@ def check_uri(uri: Any) -> list[str]:
 
 
 def check_template(template: Any) -> list[str]:
-    """Return a line for each reason why URIs cannot be matched with this template; empty if they can.
+    """Return a line for each reason why URIs cannot be matched with this template.
 
-    The template as a whole is only checked if each expression is correct.
+    The template as a whole is checked only if each expression is correct.
     """
     lines = check_uri_start(template)
     if lines:
@@ -96,7 +99,7 @@ def check_template(template: Any) -> list[str]:
 
 
 def parse_template_variables(template: str) -> tuple[TemplateVariable, ...]:
-    """Return the variables of a valid template, in its order; none for a URI."""
+    """Return the variables of a valid template in their order. A URI has none."""
     variables: list[TemplateVariable] = []
     end = 0
     for match in _EXPRESSION.finditer(template):
@@ -115,7 +118,8 @@ def expand_template(template: str, values: Mapping[str, Any]) -> str:
             value = values.get(variable.name)
             if value is None:
                 continue
-            items = [_encode_value(str(item), operator) for item in (value if isinstance(value, list) else [value])]
+            values_to_encode = value if isinstance(value, list) else [value]
+            items = [_encode_value(str(item), operator) for item in values_to_encode]
             if items and not variable.explode:
                 items = [",".join(items)]
             if operator in ("?", "&"):
@@ -132,17 +136,17 @@ def expand_template(template: str, values: Mapping[str, Any]) -> str:
 
 
 def _encode_value(value: str, operator: str) -> str:
-    if operator not in _WIDE:
+    if operator not in _WIDE_OPERATORS:
         return quote(value, safe="")
-    # Reserved characters and percent-encoded ones stay as they are (section 3.2.1).
+    # Reserved characters and percent-encoded ones stay unchanged (section 3.2.1).
     return re.sub("%(?![0-9A-Fa-f]{2})", "%25", quote(value, safe=":/?#[]@!$&'()*+,;=%"))
 
 
 class UriTemplate:
     """Matches URIs with a template in linear time. Raises ValueError for a template that `check_template` rejects.
 
-    Without a variable that may contain slashes, each variable takes as much as it can, the first one first. With one,
-    all others take as little as they can.
+    Without a wide variable, each variable takes as much as possible, the first one first. With a wide variable, all
+    others take as little as possible.
     """
 
     def __init__(self, template: str) -> None:
@@ -150,24 +154,26 @@ class UriTemplate:
             raise ValueError("; ".join(problems))
         path, self._query = _split_query(template)
         texts, variables = _split_template(path)
+        # Without a wide variable, its index is -1, and the whole template is matched from the end.
         wide = next((index for index, variable in enumerate(variables) if variable.is_wide), -1)
         self._wide = variables[wide] if wide >= 0 else None
         self._head = texts[0]
         before, after = variables[: max(wide, 0)], variables[wide + 1 :]
         self._before_names = [variable.name for variable in before]
-        self._before = re.compile(re.escape(texts[0]) + "".join(map(_write_step, before, texts[1:])))
-        # What follows the wide variable is matched from the end of the URI, with everything written backwards.
+        before_steps = [_write_step(variable, text) for variable, text in zip(before, texts[1:], strict=False)]
+        self._before = re.compile(re.escape(texts[0]) + "".join(before_steps))
+        # This pattern is matched with the reversed URI, so its texts are reversed too.
         self._after_names = [variable.name for variable in reversed(after)]
         end = "" if self._wide is not None else r"\Z"
-        steps = [re.escape(texts[-1][::-1])]
+        after_steps = [re.escape(texts[-1][::-1])]
         for index in range(len(variables) - 1, wide, -1):
-            steps.append(_write_step(variables[index], texts[index], "" if index else end, backwards=True))
-        self._after = re.compile("".join(steps) + end)
+            after_steps.append(_write_step(variables[index], texts[index], "" if index else end, backwards=True))
+        self._after = re.compile("".join(after_steps) + end)
 
     def match(self, uri: str) -> dict[str, str | list[str]] | None:
-        """Return the decoded values of the variables; None if the URI does not match or is too long.
+        """Return the decoded values of the variables, or None if the URI does not match or is too long.
 
-        Variables of a query at the end are optional, in any order, and others are ignored.
+        Variables of a query at the end are optional and may have any order. Other parameters are ignored.
         """
         if len(uri) > MAX_URI_LENGTH:
             return None
@@ -183,9 +189,9 @@ class UriTemplate:
         return values
 
     def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
-        """Return a matching URI without other parameters of the query, and without a fragment after it.
+        """Return the one spelling of a matching URI that policies compare.
 
-        Parameters have the order of the template.
+        Its query has only the parameters of the template, in their order. There is no fragment.
         """
         if not self._query:
             return uri
@@ -209,16 +215,19 @@ class UriTemplate:
         for name, value in zip(self._before_names, before.groups(), strict=True):
             values[name] = unquote(value or "")
         wide_value = _read_wide_value(self._wide, uri[before.end() : end])
-        return None if wide_value is None else {**values, self._wide.name: wide_value}
+        if wide_value is None:
+            return None
+        values[self._wide.name] = wide_value
+        return values
 
 
 class OpaqueTemplate:
-    """Matches URIs with the text around the variables of any template. Another server reads the variables."""
+    """Matches URIs by the texts around the variables of any template. Another server reads the variables."""
 
     def __init__(self, template: str) -> None:
         self._head, *self._texts = re.split(r"\{[^}]*\}?", template)
         path, names = _split_query(template)
-        # With {?filters*}, the server may read any name (RFC 6570, section 3.2.8).
+        # An exploded variable such as {?filters*} stands for parameters of any name (RFC 6570, section 3.2.8).
         is_open = any(variable.explode for variable in parse_template_variables(template[len(path) :]))
         self._query = [] if is_open else names
 
@@ -236,9 +245,9 @@ class OpaqueTemplate:
         return {"uri": uri} if uri.endswith(last) else None
 
     def spell(self, uri: str, values: Mapping[str, str | list[str]]) -> str:
-        """Return the URI as the client wrote it, without other and repeated parameters of the query, and a fragment.
+        """Return the URI in the client's spelling, but with only the parameters of the template, in their order.
 
-        Servers ignore these. Parameters have the order of the template.
+        Unknown parameters, repeated ones and the fragment are left out, because servers ignore them.
         """
         if not self._query:
             return uri
@@ -253,9 +262,10 @@ class OpaqueTemplate:
 
 
 def _write_step(variable: TemplateVariable, text: str, end: str = "", *, backwards: bool = False) -> str:
-    """Return a pattern for the value of a variable and the text beside it, at its first occurrence before `end`.
+    """Return a pattern for the value of a variable and the text after it, or `backwards` the text before it.
 
-    The group is atomic: a step never backtracks into the one before it, so the time of a match is linear.
+    The value ends at the first occurrence of the text before `end`. The group is atomic, so a step never backtracks
+    into the previous one, and the time of a match is linear.
     """
     text = re.escape(text[::-1] if backwards else text) + end
     value = f"([^{_STOPS[variable.operator]}]*?)"
@@ -266,6 +276,7 @@ def _write_step(variable: TemplateVariable, text: str, end: str = "", *, backwar
 
 
 def _read_wide_value(variable: TemplateVariable, text: str) -> str | list[str] | None:
+    """Return the decoded value of the wide variable, or None if the text cannot be its value."""
     stops = set(_STOPS[variable.operator])
     if not variable.explode:
         return unquote(text) if stops.isdisjoint(text) else None
@@ -282,7 +293,7 @@ def _read_wide_value(variable: TemplateVariable, text: str) -> str | list[str] |
 
 
 def _parse_query(query: str) -> dict[str, str]:
-    """Return the first value of each name. Names are not decoded: another spelling must not hide a value."""
+    """Return the first value of each name. Names are not decoded, so that another spelling cannot hide a value."""
     values: dict[str, str] = {}
     for pair in query.split("&"):
         name, _, value = pair.partition("=")
@@ -292,7 +303,10 @@ def _parse_query(query: str) -> dict[str, str]:
 
 
 def _split_query(template: str) -> tuple[str, list[str]]:
-    """Return the part before the query at the end, and the names in it; none if the query begins elsewhere."""
+    """Return the part of a template before its query, and the names in the query.
+
+    A query that begins with plain text belongs to the first part.
+    """
     match = _QUERY.search(template)
     if match is None or not match[0].startswith("{?"):
         return template, []
@@ -303,9 +317,10 @@ def _split_query(template: str) -> tuple[str, list[str]]:
 
 
 def _split_template(template: str) -> tuple[list[str], list[TemplateVariable]]:
-    """Return the texts around the variables, with the characters of the operators, and the variables.
+    """Return the texts around the variables, and the variables. There is one text more than variables.
 
-    There is one text more than variables.
+    The texts include the characters that operators write. `notes://{year}{?page}`, for example, has the texts
+    `notes://`, `?page=` and an empty one.
     """
     texts: list[str] = []
     variables: list[TemplateVariable] = []
@@ -335,7 +350,7 @@ def _parse_expression(match: re.Match[str], *, follows_text: bool) -> Iterator[T
     operator = match["operator"]
     for index, item in enumerate(match["body"].split(",")):
         explode = item.endswith("*")
-        is_after_text = follows_text or operator not in _BARE or index > 0
+        is_after_text = follows_text or operator not in _BARE_OPERATORS or index > 0
         if explode:
             # The separator before each item belongs to the list, so it does not end the variable before it.
             is_after_text = follows_text and index == 0
@@ -360,17 +375,20 @@ def _check_expression(match: re.Match[str]) -> Iterator[str]:
     elif not match["body"]:
         yield f"'{match[0]}' names no variable. Write one in it, as {{{match['operator']}name}}"
     else:
-        lines = (_check_variable(item, match["operator"]) for item in match["body"].split(","))
-        yield from (f"'{match[0]}': {line}" for line in lines if line)
+        for item in match["body"].split(","):
+            problem = _check_variable(item, match["operator"])
+            if problem:
+                yield f"'{match[0]}': {problem}"
 
 
 def _check_variable(item: str, operator: str) -> str:
+    """Return the problem of a variable in an expression, or an empty text."""
     name = item.removesuffix("*")
     if ":" in item:
         return f"the length of a variable cannot be limited. Write {item.partition(':')[0]!r} without the colon"
     if not _NAME.fullmatch(name):
         return f"{name!r} is not a variable name. Use letters, digits and _"
-    if name != item and operator not in _LISTS:
+    if name != item and operator not in _LIST_OPERATORS:
         return f"a list is not possible here. Write {{/{name}*}} for the steps of a path, or leave the * out"
     return ""
 

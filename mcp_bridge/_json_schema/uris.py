@@ -1,4 +1,4 @@
-"""Normal forms of URIs: one for comparisons, and one for the patterns of policies."""
+"""Normalizes URIs: one form is for comparisons, and another for the patterns of policies."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?=:)")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+"""A percent sign without an escape."""
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f\udc80-\udcff]")
-"""Characters that separate parts of a URI (RFC 3986, section 2.2) or of a template, and those that cannot be in one."""
+_ALWAYS_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f\udc80-\udcff]")
+"""Separators of parts of a URI (RFC 3986, section 2.2) or of a template, and characters that a URI cannot contain.
+
+Surrogates stand for bytes outside of UTF-8.
+"""
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]")
 _SLASHES = re.compile(r"[/\\]+")
 _SEPARATORS = re.compile(r"[/\\?#&=;]")
@@ -21,8 +25,8 @@ _SEPARATORS = re.compile(r"[/\\?#&=;]")
 def normalize_uri(uri: str) -> str:
     """Return the normal form of a URI or a template, for comparisons (RFC 3986, section 6.2.2).
 
-    The scheme is in lower case. Escapes of characters that never separate parts are decoded, also those of letters
-    outside of ASCII; blanks are encoded. Two URIs with the same form name the same resource.
+    The scheme is in lower case. Escapes are decoded, except those of characters that could separate parts, and blanks
+    are encoded. Two URIs with the same form name the same resource.
     """
     if "%" in uri:
         uri = _ESCAPES.sub(_normalize_escapes, _STRAY_PERCENT.sub("%25", uri))
@@ -31,9 +35,9 @@ def normalize_uri(uri: str) -> str:
 
 
 def _normalize_escapes(match: re.Match[str]) -> str:
-    # Bytes that are not UTF-8 become surrogates.
+    # Bytes outside of UTF-8 become surrogates, and are encoded again.
     text = unquote_to_bytes(match[0]).decode(errors="surrogateescape")
-    return _ENCODED.sub(_encode, text)
+    return _ALWAYS_ENCODED.sub(_encode, text)
 
 
 def _encode(match: re.Match[str]) -> str:
@@ -41,14 +45,15 @@ def _encode(match: re.Match[str]) -> str:
 
 
 def quote_uri(uri: str) -> str:
-    """Encode what a URI cannot contain, such as letters outside of ASCII."""
+    """Encode the characters that a URI cannot contain, such as letters outside of ASCII."""
     return quote(uri, safe="%][:/?#@!$&'()*+,;=")
 
 
 def find_ambiguity(uri: str) -> str | None:
-    """Return why programs may read this URI as that of another resource, or None.
+    """Return why a program may take this URI for that of another resource, or None.
 
-    A step `..` leads elsewhere behind a symbolic link even if it is resolved within the URI.
+    Steps such as `..` are among the reasons even if they stay within the URI, because after a symbolic link they lead
+    elsewhere.
     """
     try:
         text = unquote(uri, errors="strict")
@@ -60,7 +65,7 @@ def find_ambiguity(uri: str) -> str | None:
 
 
 def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str | None:
-    """Return why a path has another normal form, or leads out of its folder, or None."""
+    """Return why a path could mean another place, because it has a step `.` or `..`, or None."""
     for step in separators.split(path):
         if step in (".", ".."):
             return f"'{step}' is a step of its path. Write the path without it"
@@ -68,10 +73,10 @@ def find_unsafe_step(path: str, separators: re.Pattern[str] = _SLASHES) -> str |
 
 
 def includes_uri(patterns: Sequence[str], uri: str) -> bool:
-    """Return whether a pattern matches a URI, and none that begins with `!`. Without patterns, it is included.
+    """Whether a pattern matches a URI, and no pattern with `!` before it does. Without patterns, the answer is yes.
 
     Escapes such as `%2D` are decoded, because resources receive decoded variables. Steps `.` and `..` of paths are
-    resolved, repeated slashes are one, and letters are composed, as file systems do it.
+    resolved, repeated slashes become one, and letters are composed (NFC), as in file systems.
     """
     exclude, include = _split_patterns(tuple(patterns))
     uri = _flatten(uri)
@@ -95,7 +100,7 @@ def _flatten(uri: str) -> str:
     """Return the form in which policies match a URI or a pattern. Different URIs may have the same form."""
     text = unquote(normalize_uri(uri))
     if not text.isascii():
-        # Nearly all URIs are ASCII.
+        # Nearly all URIs are ASCII, so a start usually does not need this module.
         import unicodedata
 
         text = unicodedata.normalize("NFC", text)

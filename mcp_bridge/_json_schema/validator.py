@@ -4,10 +4,10 @@
 answers it in microseconds. Only data that is invalid is explained, in three steps:
 
 1. `messages` finds the problems with the twelve keywords of the tool_use API, in its words.
-2. The library validates a copy of the data in which null replaces everything that is not JSON, because a tool that is
-   called in process may receive bytes, sets or cycles.
+2. The library validates a copy of the data with null in place of everything outside of JSON, because a program can call
+   a tool with bytes, sets or cycles.
 3. `library_errors` translates the errors of the library. Those that repeat step 1 are skipped, and so are those below a
-   value of the wrong type or below a replaced value, because its inner problems mislead.
+   value of the wrong type or below a replaced value, because they would mislead.
 
     >>> Validator({"properties": {"age": {"type": "integer", "multipleOf": 2}}}).list_problems({"age": 3})
     ['$.age: 3 is not a multiple of 2']
@@ -38,35 +38,35 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 TOO_LARGE = ("#/$ref",)
-"""The ignored keywords of a schema whose references multiply its size."""
+"""The `ignored_keywords` of a schema that is too large because of its references."""
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if"})
 _INVALID = ValidationProblem("$", "schema", "$: value does not fit the schema")
 _EXPLAINABLE = SizeLimits(depth=6, nodes=200)
-"""The limits of data for explanations by alternatives with references: each level of the data multiplies the work."""
+"""The limits of data for explanations of a schema with references: each level of data multiplies the work then."""
 _LISTABLE = SizeLimits(nodes=1_000)
-"""The limits of data for which the library lists all errors. It builds the whole list before it returns the first.
+"""The limits of data for which the library lists all errors, because it builds the whole list before the first one.
 
-Of larger data it reports only the first error. An error of alternatives contains the errors of each alternative.
+For larger data it reports only the first error. An error of alternatives contains the errors of each alternative.
 """
 _MAX_PROBLEMS, _MAX_CHARACTERS = 1_000, 256 * 1024
-"""The maximum size of a list of problems; a single `enum` may be long."""
+"""The maximum number and total length of listed problems. A single problem with an `enum` may be long."""
 _MAX_SUGGESTIONS, _MAX_NAMES = 10, 200
-"""How many misspelt names get a suggestion, and with how many names each is compared."""
+"""The maximum number of misspelt names with a suggestion, and of names to compare each with."""
 _MAX_DEPTH = 200
-"""The depth to which data is copied, because the recursion of the library has no limit."""
+"""The maximum number of copied levels of data, because the recursion of the library has no limit."""
 _MAX_BITS = 1024
-"""Larger integers are replaced. No float is as large, and Python limits the digits of integers in texts."""
+"""The maximum size of integers. Larger ones are replaced: no float is as large, and Python limits digits in texts."""
 
 
 class Validator:
     """Validates data by one schema.
 
     Args:
-        schema: Any JSON Schema. What is neither a mapping nor `False` accepts all data.
-        check_formats: Whether `format` is asserted. Without it, `format` is an annotation.
+        schema: Any JSON Schema. A value that is neither a mapping nor `False` accepts all data.
+        check_formats: Whether data has to fit `format`. By default, `format` is only an annotation.
 
     Attributes:
-        ignored_keywords: JSON pointers to the keywords that are not understood.
+        ignored_keywords: JSON pointers to the keywords that the library does not accept.
     """
 
     def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
@@ -82,6 +82,7 @@ class Validator:
             self._validator = compile_validator({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
+        """Return the validator of a schema, of a repaired schema, or None for a schema that is too large."""
         self._may_recurse = may_have_references(schema)
         if self._may_recurse and is_too_large_expanded(schema):
             self.ignored_keywords = TOO_LARGE
@@ -100,22 +101,25 @@ class Validator:
         return has_any_keyword(self.schema, _COMBINATORS)
 
     def is_valid(self, data: Any) -> bool:
-        """Return whether the data fits the schema."""
+        """Whether the data fits the schema."""
         if self._external_keywords:
             return False
         if self._validator is None:
-            # A schema that the library does not accept is checked with the keywords of the tool_use API alone.
+            # Without ignored keywords, the schema accepts everything. Otherwise, only the keywords of the tool_use API
+            # are checked.
             return not self.ignored_keywords or not self.list_problems(data)
         try:
             if self._may_recurse:
-                # Writing JSON fails, in C, for data that is too deep for the unlimited recursion of the library.
+                # The recursion of the library has no limit, and deep data would crash the process. Writing the data as
+                # JSON raises an error before that.
                 dump_json(data)
             return bool(self._validator.is_valid(data))
         except Exception:
+            # The data is not JSON.
             return not self.list_problems(data)
 
     def list_problems(self, data: Any) -> list[str]:
-        """Return a line for each problem, empty if the data fits. Those of the tool_use API come first.
+        """Return a line for each problem. Problems with keywords of the tool_use API come first.
 
         After a thousand problems or a quarter of a million characters, one line says that there are more.
         """
@@ -127,12 +131,13 @@ class Validator:
         return list(_limit(problem.text for problem in self._find(data, TOOL_USE_WORDING)))
 
     def describe_problems(self, data: Any, root: str = "$") -> list[str]:
-        """Return the problems for a model: in the words of JSON, with `root` as the path of the data. Never empty."""
+        """Return the problems in words for a model, with `root` as the path of the data. Return at least one line."""
         if self._external_keywords:
             return self.list_problems(data)
         return list(_limit(_format_for_model(self._find(data, MODEL_WORDING), root))) or [_INVALID.text]
 
     def _find(self, data: Any, wording: Wording) -> Iterator[ValidationProblem]:
+        """Yield the problems of the three steps."""
         mistyped_paths: set[str] = set()
         reported: set[tuple[str, str]] = set()
         for problem in find_problems(data, self.schema, wording=wording):
@@ -148,9 +153,10 @@ class Validator:
                 yield problem
 
     def _find_by_library(self, data: Any, wording: Wording, *, is_first: bool) -> Iterable[ValidationProblem]:
-        """Return the problems that the library finds: with other keywords, and behind references and alternatives.
+        """Return the problems that the library finds.
 
-        If an explanation costs too much, return one problem without a reason if it `is_first`, otherwise none.
+        If the explanation would cost too much, return one problem without a reason if it would be the first, as
+        `is_first` tells, and otherwise nothing.
         """
         if self._validator is None:
             return []
@@ -187,7 +193,7 @@ def validate(data: Any, schema: Any) -> ValidationResult:
 
 
 def _format_for_model(problems: Iterable[ValidationProblem], root: str) -> Iterator[str]:
-    """Yield the texts with paths that start with `root`, and suggest names for those that are misspelt."""
+    """Yield the texts of problems with `root` in their paths, and with suggestions for misspelt names."""
     suggestions = 0
     for problem in problems:
         text = problem.text
@@ -203,6 +209,7 @@ def _format_for_model(problems: Iterable[ValidationProblem], root: str) -> Itera
 
 
 def _limit(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts up to the maximum number and length, and then a line about the rest."""
     size = 0
     for number, text in enumerate(texts):
         if number == _MAX_PROBLEMS or size > _MAX_CHARACTERS:
@@ -213,6 +220,7 @@ def _limit(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _is_reported(problem: ValidationProblem, reported: set[tuple[str, str]]) -> bool:
+    """Whether a problem of the library has already been reported by `messages`."""
     if problem.keyword != FALSE_SCHEMA:
         return (problem.path, problem.keyword) in reported
     # The library reports a forbidden property at the path of the object.
@@ -237,15 +245,18 @@ def compile_validator(
 
 
 def is_checkable(schema: Mapping[str, Any]) -> bool:
-    """Return whether the library accepts a schema."""
+    """Whether the library accepts a schema."""
     return compile_validator(schema) is not None
 
 
 def build_validator(
     schema: Any, *, check_formats: bool = False, may_backtrack: bool = False
 ) -> jsonschema_rs.Validator:
-    """Return a validator of the library. Raises the errors of the library for an invalid schema."""
-    # The import takes 8 ms, and a start may need no validator.
+    """Return a validator of the library. Raises the errors of the library for an invalid schema.
+
+    With `may_backtrack`, patterns may have look-around and back-references, and need not run in linear time.
+    """
+    # The import takes 8 ms, and a start with plain schemas needs no validator.
     import jsonschema_rs
 
     return jsonschema_rs.validator_for(
@@ -260,7 +271,7 @@ def build_validator(
 
 
 def _is_date_time(text: str) -> bool:
-    """Check a time of RFC 3339. Seconds and offset are optional, as calendar pickers and naive datetimes omit them."""
+    """Check a time of RFC 3339. Seconds and offset may be missing, as in calendar pickers and naive datetimes."""
     try:
         return bool(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", text) and datetime.fromisoformat(text.upper()))
     except ValueError:
@@ -268,16 +279,19 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_external(pointer: str, schema: Any) -> bool:
-    """Return whether the keyword at a pointer refers to another document or to an unknown draft."""
-    keyword, value = pointer.rsplit("/", 1)[-1], resolve_pointer(pointer, schema)
-    return isinstance(value, str) and (keyword == "$schema" or (keyword == "$ref" and not value.startswith("#")))
+    """Whether the keyword at a pointer refers to another document or to an unknown draft."""
+    keyword = pointer.rsplit("/", 1)[-1]
+    value = resolve_pointer(pointer, schema)
+    if not isinstance(value, str):
+        return False
+    return keyword == "$schema" or (keyword == "$ref" and not value.startswith("#"))
 
 
 # -- data that is not JSON -----------------------------------------------------------------------------------
 
 
 def _copy_as_json(data: Any, path: str, replaced_paths: set[str], depth: int) -> Any:
-    """Copy data. Null replaces what is not JSON, and its path is added to `replaced_paths`. Never raises."""
+    """Copy data with null in place of everything outside of JSON. Add the paths of these to `replaced_paths`."""
     if depth <= _MAX_DEPTH:
         if isinstance(data, dict):
             copy: dict[str, Any] = {}
@@ -303,13 +317,13 @@ def _convert_key(key: Any) -> str:
     try:
         return _replace_surrogates(key if isinstance(key, str) else str(key))
     except Exception:
-        # A third-party __str__ may fail, and so does that of an integer with too many digits.
+        # A third-party __str__ can raise anything, and an integer with too many digits raises ValueError.
         return f"<{type(key).__name__}>"
 
 
 def _replace_surrogates(text: str) -> str:
     """Replace each lone surrogate by a question mark, so that the length stays the same."""
     if text.isascii():
-        # The library needs the text itself. For a member of an enumeration, `str` would return its name.
+        # A member of an enumeration may be text too. The library needs this text, while `str` would return a name.
         return str.__str__(text)
     return text.encode("utf-8", "replace").decode()

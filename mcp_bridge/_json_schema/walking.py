@@ -1,6 +1,8 @@
-"""Walks schemas: the subschemas of a schema, and all schemas for the same value as a schema.
+"""Walks schemas.
 
-Keywords with data, such as `enum`, have no schemas. Every walk ends, even in a schema that contains itself.
+`walk_schemas` yields all schemas inside a schema. `walk_applied_schemas` yields only those for the same value, such as
+the alternatives of `anyOf`. Keywords with data, such as `enum`, have no schemas. Every walk ends, even in a schema that
+contains itself.
 """
 
 from __future__ import annotations
@@ -19,25 +21,29 @@ SCHEMAS = frozenset(
 )  # fmt: skip
 """Keywords whose value is a schema."""
 LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords whose value is a list of schemas."""
 MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords whose value has schemas by name."""
 DEFINITIONS = frozenset({"$defs", "definitions"})
 UNIONS = ("anyOf", "oneOf")
 COMBINATORS = ("allOf", *UNIONS)
 APPLICATORS = (*COMBINATORS, "if", "then", "else", "not", "dependentSchemas")
-"""Keywords with schemas for the same value."""
+"""Keywords whose schemas apply to the same value."""
 ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
-"""Keywords that accept all values."""
+"""Keywords without an influence on validity."""
 MAX_DEPTH = 64
+"""The maximum number of levels of a schema."""
 MAX_SCHEMAS = 10_000
-"""Ends a walk in a schema that contains itself."""
+"""The maximum number of schemas that a walk visits. It ends a walk in a schema that contains itself."""
 
 Steps = tuple[str | int, ...]
+"""The keys and indexes from a schema to one inside it."""
 
 
 def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
-    """Yield the schemas directly below, each with its keys."""
+    """Yield the schemas directly below a schema, each with its steps."""
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
             for name, subschema in value.items():
@@ -50,7 +56,7 @@ def list_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Steps, Any]]:
 
 
 def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a copy with the result of `change` in place of each schema directly below."""
+    """Return a copy of a schema with the result of `change` in place of each schema directly below it."""
     copy = dict(schema)
     for keyword, value in schema.items():
         if keyword in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
@@ -63,7 +69,7 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> d
 
 
 def has_any_keyword(schema: Any, keywords: Set[str]) -> bool:
-    """Return whether a schema, or anything in it, has one of these keywords. References are not followed."""
+    """Whether a schema, or any mapping in it, has one of these keywords. References are not followed."""
     stack = [schema]
     while stack:
         node = stack.pop()
@@ -89,8 +95,10 @@ def get_list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
 
 
 def select_texts(value: Any) -> list[str]:
-    """Return the texts in a list such as `required`."""
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
+    """Return the texts in a list such as `required`, and nothing for any other value."""
+    if not isinstance(value, list | tuple):
+        return []
+    return [name for name in value if isinstance(name, str)]
 
 
 def list_values(schema: Mapping[str, Any]) -> list[Any] | None:
@@ -101,9 +109,9 @@ def list_values(schema: Mapping[str, Any]) -> list[Any] | None:
 
 
 def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
-    """Yield every schema in a schema with its keys, itself first. References are not followed.
+    """Yield every schema in a schema with its steps, itself first. References are not followed.
 
-    Stops after MAX_SCHEMAS, because a schema may contain itself.
+    It stops after MAX_SCHEMAS, because a schema may contain itself.
     """
     stack: list[tuple[Steps, Any]] = [((), schema)]
     count = 0
@@ -112,6 +120,7 @@ def walk_schemas(schema: Any) -> Iterator[tuple[Steps, Mapping[str, Any]]]:
         if isinstance(node, Mapping) and len(path) <= 2 * MAX_DEPTH:
             count += 1
             yield path, node
+            # The stack returns the last item first, so this keeps the order of the schemas.
             stack += reversed([(path + steps, subschema) for steps, subschema in list_subschemas(node)])
 
 
@@ -126,9 +135,9 @@ def list_references(schema: Any) -> list[str]:
 def walk_applied_schemas(
     schema: Any, root: Any, keywords: Set[str] | tuple[str, ...] = APPLICATORS, most: int = MAX_SCHEMAS
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield all schemas for the same value: the schema, and those behind references and these keywords.
+    """Yield all schemas that apply to the same value: the schema, and those of its references and of these keywords.
 
-    Each is yielded once, the nearest first, at most `most` of them. `false` becomes a schema without values.
+    Each is yielded once, the nearest first, and at most `most` of them. `false` becomes a schema without values.
     References are resolved in `root`.
     """
     queue = deque([schema])
