@@ -38,7 +38,7 @@ class Text(Content):
 
 
 class InjectedText(Text):
-    """Text for the model that a policy adds to a result. A tool never returns it."""
+    """Text of a policy for the model, as an addition to a result. A tool never returns it."""
 
     __slots__ = ()
 

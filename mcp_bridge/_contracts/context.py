@@ -1,4 +1,4 @@
-"""Defines CallContext, with which the code of authors reports progress, asks the user and calls other tools."""
+"""Defines CallContext. Through it, the code of authors reports progress, asks the user and calls other tools."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class CallContext:
             message: The question, as the user reads it.
             schema: The fields of the form, see `Form`. None asks the user to confirm.
             url: The page to open, see `Link`.
-            key: A name of the question, by which a client may answer it before it is asked.
+            key: A name of the question. With it, a client may answer before it is asked.
             fallback: The value to return if the client cannot ask the user.
 
         Raises:
@@ -223,7 +223,7 @@ class CallContext:
         return message
 
     async def roots(self, *, key: str | None = None, fallback: Fallback = NO_FALLBACK) -> Sequence[Root] | Fallback:
-        """Return the folders in which the client wants servers to work. Raises the same errors as `ask`."""
+        """Return the folders of the client for servers to work in. Raises the same errors as `ask`."""
         from mcp_bridge._contracts.question import Roots
 
         roots: Sequence[Root] | Fallback = await self._ask_one(Roots(), key, fallback)
@@ -248,7 +248,7 @@ class CallContext:
             arguments: Its arguments; None for none.
 
         Returns:
-            The result, which also reports errors of the tool.
+            The result. It also reports errors of the tool.
 
         Raises:
             ToolNotFound: No tool of this name is published.
@@ -276,7 +276,7 @@ class CallContext:
         """Notify subscribed clients that a resource has changed. May be called from any thread."""
 
     async def get_state(self, key: str, default: Any = None) -> Any:
-        """Return the value that a call of this session has stored, or `default`."""
+        """Return a stored value of this session, or `default`."""
         value = await self._use_state().read_value(key)
         return default if value is None else value
 

@@ -129,7 +129,7 @@ class InvalidArguments(CallError):
         problems: The problems, one for each line.
         tool: The name of the tool, or of another entry.
         kind: The kind of the entry (see `ToolCall`).
-        advice: What the model should do.
+        advice: The advice to the model.
     """
 
     code = "invalid_arguments"
@@ -216,7 +216,7 @@ class ToolTimeout(CallError):
 class ToolCrashed(CallError):
     """The process of the tool has ended unexpectedly. The server starts a new process.
 
-    `how` continues a sentence that starts with the tool, such as "was killed".
+    `how` continues a sentence after the tool, such as "was killed".
     """
 
     code = "tool_crashed"
@@ -233,7 +233,7 @@ class ToolUnavailable(CallError):
 
 
 class DefinitionChanged(CallError):
-    """The definition of the tool differs from the one that the user has accepted (`mcp-bridge trust`)."""
+    """The definition of the tool differs from the accepted one (`mcp-bridge trust`)."""
 
     code = "definition_changed"
 

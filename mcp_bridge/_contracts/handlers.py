@@ -1,7 +1,7 @@
-"""What the core asks about handlers, and how a handler asks for input from the client.
+"""Questions of the core about handlers, and requests of handlers for input from the client.
 
 The core asks whether a handler is async, why its calls would fail (`CheckedHandler`), and which steps a call would have
-(`PlanningHandler`). A handler that returns `NeedsInput` is called again with the answers.
+(`PlanningHandler`). A handler may return `NeedsInput`, and is called again with the answers.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def find_handler_problems(handler: object) -> Sequence[str]:
 class NeedsInput:
     """A handler returns this to ask questions. It is called again when the answers have arrived.
 
-    The next call has the answers in `ctx.answers`, under the names of the questions, and `state` in `ctx.state`. That
-    is any JSON value, and encrypted while it passes through the client. Unlike `ctx.ask`, which waits inside the
+    The next call has the answers in `ctx.answers`, under the names of the questions, and `state` in `ctx.state`. The
+    state is any JSON value, and encrypted while it passes through the client. Unlike `ctx.ask`, which waits inside the
     handler, this also works if another instance of the server receives the answers. Raises ValueError without
     questions.
 

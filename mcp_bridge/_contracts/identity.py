@@ -1,4 +1,4 @@
-"""Identity, which tells an endpoint how to present the server, and how long its lists and results may be."""
+"""Identity: how an endpoint presents the server, and the limits of its lists and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what tools/list contains: the tools of the server itself, and a selection if there are many tools."""
+"""Decides about the contents of tools/list: the tools of the server itself, and a selection if there are many tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BuiltInEntry(ToolEntry):
 
 
 class SearchPolicy(NamedTuple):
-    """Shortens tools/list if there are more than `above` tools: only those that match a pattern of `keep` stay.
+    """Shortens tools/list if there are more than `above` tools: only tools with a pattern in `keep` stay.
 
     Clients find and call the others with `search_tools` and `call_tool`.
     """
@@ -33,7 +33,7 @@ class SearchPolicy(NamedTuple):
 
 
 class ToolListing(NamedTuple):
-    """What tools/list contains, in addition to the tools of the sources or instead of them.
+    """The contents of tools/list, in addition to the tools of the sources or instead of them.
 
     Attributes:
         search: Which tools are listed if there are many; None to list all of them.
@@ -58,7 +58,7 @@ class ToolListing(NamedTuple):
         return names
 
     def select_listed(self, names: Sequence[str]) -> Sequence[str]:
-        """Return those names of published tools that are listed."""
+        """Return the names of the listed tools."""
         search = self.search
         if search is None or len(names) <= search.above:
             return names

@@ -1,4 +1,4 @@
-"""Defines what an observer of the pipeline records about a call, and how a client describes itself."""
+"""Defines the record of an observer about a call, and the description of a client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class ClientInfo(NamedTuple):
     """How a client describes itself, and how it is connected.
 
     Attributes:
-        name: The name that the client reports.
-        version: The version that the client reports.
+        name: The reported name.
+        version: The reported version.
         protocol: The MCP version of its requests.
         transport: Its transport: `http`, `sse`, `stdio`, `socket` or `memory`; empty if that is unknown.
         session: The key of its session; empty in the stateless era.
@@ -27,7 +27,7 @@ class ClientInfo(NamedTuple):
 
 
 class LayerTime:
-    """The seconds that a call spent in one layer of the pipeline, and in the layers inside it.
+    """The seconds of a call in one layer of the pipeline, and in the layers inside it.
 
     `seconds` is None until the layer has ended. `is_entered` is whether it has begun.
     """

@@ -1,4 +1,4 @@
-"""Defines policies, which decide about calls, and middleware, which runs around every call.
+"""Defines policies, for decisions about calls, and middleware, for code around every call.
 
 Both run as layers of the pipeline. A middleware is a layer of all entries. A policy decides for each entry whether it
 has a layer (`Policy.bind`).
@@ -137,7 +137,7 @@ class Policy:
         raise NotImplementedError
 
     def limit_layer(self, layer: Layer) -> Layer:
-        """Return the layer of `bind`, or a layer around it that skips it for some calls. Called once per entry."""
+        """Return the layer of `bind`, or a layer around it, to skip it for some calls. Called once per entry."""
         return layer
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:

@@ -1,4 +1,4 @@
-"""Defines the questions that a running call may ask the client, and their answers.
+"""Defines the questions of a running call to the client, and their answers.
 
 The server sends them as elicitation, sampling and roots requests in the handshake versions (client/elicitation,
 client/sampling, client/roots), and as input requests in 2026-07-28 (basic/patterns/mrtr).
@@ -91,7 +91,7 @@ class Sampling(Question):
 
 @dataclass(frozen=True, slots=True)
 class Roots(Question):
-    """A request for the folders in which the client wants servers to work."""
+    """A request for the folders of the client for servers to work in."""
 
     capability: ClassVar[str] = "roots"
 
@@ -109,7 +109,7 @@ class Answer(Generic[T]):
         data: The same data as an instance of the type in the schema, or `content` for a JSON Schema. It is None unless
             accepted, so check the answer first.
         seconds: The seconds between question and answer, if another instance of the server has asked the question.
-        again: Whether this instance continues a call for which another instance had already received this answer.
+        again: Whether another instance had already received this answer before this one continued the call.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -184,7 +184,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A folder in which the client wants servers to work. In current MCP versions, `uri` begins with `file://`."""
+    """A folder of the client for servers to work in. In current MCP versions, `uri` begins with `file://`."""
 
     uri: str
     name: str | None = None

@@ -42,7 +42,7 @@ class ResourceEntry:
 
 @dataclass
 class ResourceTemplate:
-    """The resources whose URIs match an RFC 6570 template, such as `users://{id}/profile`.
+    """The resources of an RFC 6570 URI template, such as `users://{id}/profile`.
 
     `handler` takes the template's variables as its one positional argument, and otherwise works like that of a
     `ResourceEntry`. The values are text, or a list of text for `{/path*}`. A value never contains the steps `.` and

@@ -3,9 +3,9 @@
 One object accompanies a call through the pipeline, its policies and its handler. What it can do depends on its class:
 
 - A `RunningCall` is a call without a client, such as one of the command line. Questions raise MissingCapability.
-- A call of a client has a subclass of `_server/`, which sends progress, log messages and questions.
-- A `NestedCall` is a call that a handler makes, such as with `invoke`. It asks the same client through the outer call,
-  and also ends at the deadlines of its outer calls.
+- A call of a client has a subclass in `_server/` to send progress, log messages and questions.
+- A `NestedCall` is a call of a handler, such as with `invoke`. It asks the same client through the outer call, and also
+  ends at the deadlines of its outer calls.
 
 While a call waits for the user, it releases its holds: its deadlines pause, and other calls get its slots. So a slow
 user neither ends a call nor blocks the server (`release_holds`).
@@ -126,7 +126,7 @@ class RunningCall(CallContext):
         approved_call: The call as the user was asked to approve it.
         is_interactive: Whether the call has used more than its arguments: its client, by progress, log messages or
             questions, or the state of its session. The result of such a call is not cached.
-        injected: Texts that policies have injected into the results of nested calls, for the model.
+        injected: Injected texts of policies in the results of nested calls, for the model.
         decisions: The decisions of policies about the call, in order.
         observation: The record of an observer about the call; None without an observer. Set by the pipeline.
     """
@@ -262,15 +262,15 @@ class RunningCall(CallContext):
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
         """Wait for the next request of the client, and return its answer to a question whose `ask` has already ended.
 
-        This is an answer that comes after the question has timed out. Return None if the client sends no answer, or
-        cannot send one later. Between two requests, another instance may continue the call. Raises InvalidAnswer.
+        Such an answer comes after the question has timed out. Return None if the client sends no answer, or cannot send
+        one later. Between two requests, another instance may continue the call. Raises InvalidAnswer.
         """
         return None
 
     async def wait_until_owned(self) -> None:
         """Wait until no other instance of the server can continue this call.
 
-        Then a decision that only this instance knows cannot be lost.
+        Then a decision cannot be lost if only this instance knows it.
         """
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
@@ -344,7 +344,7 @@ class RunningCall(CallContext):
         return NestedCall(self, call_id)
 
     def pass_injections(self, texts: Iterable[InjectedText]) -> None:
-        """Pass the texts that policies have injected into this call's result to the outer call, if there is one."""
+        """Pass the injected texts in this call's result to the outer call, if there is one."""
 
     def _get_caller(self) -> Caller:
         if self.caller is None:
@@ -422,7 +422,7 @@ class NestedCall(RunningCall):
         return self._outer.session_state
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once. The deadlines of the outer calls pause too."""
+        """Ask several questions together. The deadlines of the outer calls pause too."""
         self.is_interactive = True
         with self.release_holds():
             return await self._outer.put(questions)

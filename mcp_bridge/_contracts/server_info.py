@@ -1,4 +1,4 @@
-"""ServerInfo, with which a Python file or an embedding program declares how its server presents itself."""
+"""ServerInfo: how a server presents itself, as its Python file or an embedding program declares."""
 
 from __future__ import annotations
 

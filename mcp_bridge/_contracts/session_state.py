@@ -1,4 +1,4 @@
-"""SessionState stores the values that calls of one session share (`CallContext.get_state`)."""
+"""SessionState stores the shared values of a session (`CallContext.get_state`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the known name that is most similar to a misspelt one, for hints in errors."""
+"""Finds the most similar known name for a misspelt one, for hints in errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Defines Source, the base class of all sources of tools, and what a source exchanges with the bridge.
+"""Defines Source, the base class of all sources of tools, and its exchange with the bridge.
 
 A source publishes an `Offer` with all its entries, again after each change. The bridge gives it a `SourceContext` when
-it is built, and `SourceServices` before it runs. A source that depends on a connection has a `SourceStatus`.
+it is built, and `SourceServices` before it runs. A source with a connection has a `SourceStatus`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Publish = Callable[[Offer], None]
 
 
 class SourceState(StrEnum):
-    """The state of a source that depends on a connection.
+    """The state of a source with a connection.
 
     STARTING: It makes its first attempt to connect. READY: Everything is available. DEGRADED: Something is not
     available, or the connection was lost and is being restored. BROKEN: The last attempts to connect have failed.
@@ -81,8 +81,8 @@ class SourceStatus:
         since: The beginning of the state, in seconds since 1970.
         reason: Why the source is not ready; empty if it is.
         failures: The number of successive attempts to connect that have failed or led to a short connection.
-        server: The name that the other server reports; empty before the first connection.
-        version: The version that the other server reports.
+        server: The reported name of the other server; empty before the first connection.
+        version: The reported version of the other server.
     """
 
     state: SourceState
@@ -108,7 +108,7 @@ class StartTurns(Protocol):
 
 
 class DefinitionFile(Protocol):
-    """The lock file of a settings file, with the definitions of other servers that the user has accepted.
+    """The lock file of a settings file, with the accepted definitions of other servers.
 
     `mcp_bridge._upstream.trust.definition_lock` implements it.
     """
@@ -151,7 +151,7 @@ class SourceContext:
         working_dir: The folder in which tools work. Default: `directory`.
         uses_roots: Whether the first root of each client replaces `working_dir`.
         settings_file: The settings file; None if the settings are not from a file.
-        store: The store that several instances of the server share; None if there is none.
+        store: The shared store of several instances of the server; None if there is none.
         open_lock: Returns the lock file of the settings file; None without one.
     """
 
@@ -166,7 +166,7 @@ class SourceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceServices:
-    """What a source can use of its bridge, or of its worker process.
+    """The services of a bridge, or of a worker process, for a source.
 
     Attributes:
         selection: Selects the published tools. Agents of the source call the tools as they are published.
@@ -256,7 +256,7 @@ class Source:
     async def restore(self, publish: Publish) -> None:
         """Publish the stored list of an earlier connection, if there is one.
 
-        All sources do this before one of them runs, because servers that start would delay it.
+        All sources do this before one of them runs, because starting servers would delay it.
         """
 
     def list_files(self) -> Sequence[Path] | None:
@@ -267,7 +267,7 @@ class Source:
         return None
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Redact these secrets of the bridge in logs and files that the source itself writes."""
+        """Redact these secrets of the bridge in the source's own logs and files."""
 
     def disable_middleware(self) -> bool:
         """Remove the middleware, so that the source can run entirely in worker processes. Called before `run`.
@@ -293,7 +293,7 @@ class Source:
         """Wait until the first attempt to connect has succeeded or failed."""
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Report changes of this resource from now on, or no longer. It may be a resource of another source.
+        """Start or stop reporting changes of this resource. It may be a resource of another source.
 
         Called only for a source with a `status`.
         """

@@ -1,4 +1,4 @@
-"""State, with which `serve` and `asgi_app` set how calls wait for answers and where their state is kept."""
+"""State: settings of `serve` and `asgi_app` for calls with questions, and for tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines stores, which keep state beyond the end of a call, in memory or for several instances of the server."""
+"""Defines stores. They keep state beyond the end of a call, in memory or for several instances of the server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ListableStore(Store, Protocol):
 
 @runtime_checkable
 class ClosableStore(Protocol):
-    """A store with connections, which the server closes at its end."""
+    """A store with connections. The server closes them at its end."""
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,7 +1,7 @@
 """Defines tasks, calls whose results a client fetches later (extension io.modelcontextprotocol/tasks, SEP-2663).
 
 `ToolTasks` and `TaskOptions` are settings. The server makes a `TaskOrder` from a call and submits it to a `TaskEngine`,
-in memory or in Redis, which keeps its `TaskState` and runs it as a `RunnableTask`.
+in memory or in Redis. The engine keeps its `TaskState` and runs it as a `RunnableTask`.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ class TaskOptions(NamedTuple):
         timeout: See `ToolTasks`.
         backoff: See `ToolTasks`.
         ttl: The seconds for which a task and its result are kept, from its creation.
-        poll: The seconds that clients should wait between two requests for the state of a task.
+        poll: The recommended seconds between two requests of a client for the state of a task.
         most: The maximum number of tasks. If there are several clients, each can have at most three quarters of them.
         size: The maximum number of bytes of all results.
         tools: Options of single tools, by patterns of their names. The first matching pattern applies. These options
             take precedence over the declarations of tools.
         url: Where tasks are kept: `memory://`, or a Redis at `redis://`, `rediss://` or `unix://`.
-        concurrency: The maximum number of tasks that run in this process. With Redis it may be 0, so that only other
+        concurrency: The maximum number of running tasks in this process. With Redis it may be 0, so that only other
             processes run tasks.
         lease: With Redis, the seconds after which another process starts the tasks of a process that has ended.
         attempts: With Redis, the maximum number of starts of a task whose processes end.
-        drain: With Redis, the seconds that running tasks have to finish when this process shuts down. Then another
-            process starts them again.
+        drain: With Redis, the seconds for running tasks to finish when this process shuts down. Then another process
+            starts them again.
     """
 
     after: float = 10.0
@@ -111,12 +111,12 @@ class TaskOrder:
         id: The handle of the task. It cannot be guessed, because it grants access to the task.
         params: The parameters of tools/call.
         version: The MCP version of the client.
-        request_id: The id of the request that started the task.
+        request_id: The id of the first request.
         principal: The authenticated caller, or None.
         client: The key of the client for quotas; None if the server has only one client.
         created: The time of the creation, in seconds since 1970.
         ttl: The seconds from `created` until the task is deleted.
-        timeout: The maximum number of seconds that each attempt may run.
+        timeout: The maximum number of seconds of each attempt.
         retries: The maximum number of retries after a failure.
         backoff: The seconds before the first retry.
         run: The number of this run, from 1. A task runs again after a failure, and if its process ends.

@@ -1,6 +1,6 @@
 """Defines tools, calls and results as data. Nearly every module uses them.
 
-A `ToolEntry` is a tool with its handler, a `ToolDefinition` what clients learn about it, a `ToolCall` one call, and a
+A `ToolEntry` is a tool with its handler, a `ToolDefinition` its description for clients, a `ToolCall` one call, and a
 `ToolResult` its result.
 """
 
@@ -83,7 +83,7 @@ _ANNOTATIONS = {
 
 
 def add_hints(annotations: Mapping[str, Any] | None, hints: ToolHints) -> dict[str, Any]:
-    """Return MCP's annotations with those hints that are not None. Raises TypeError if one is in both arguments."""
+    """Return MCP's annotations with these hints, except None. Raises TypeError if one is in both arguments."""
     result = dict(annotations or {})
     for name, value in cast("Mapping[str, Any]", hints).items():
         if value is None:
@@ -106,8 +106,8 @@ class ToolEntry:
             also receives the context of the call, by that parameter's name. It may be async.
         owner: The name of the source of the entry. The registry sets it.
         original_name: The name in that source, if the entry is published under another one.
-        affinity: The name of an argument and of a field of the output. Both contain the id of state that the handler
-            keeps in its process, such as a conversation. Isolated calls with the same id run in the same process.
+        affinity: The name of an argument and of a field of the output. Both contain the id of state in the process of
+            the handler, such as a conversation. Isolated calls with the same id run in the same process.
         is_listed: Whether the tool is in lists. It can be called by its name in any case.
         tasks: How calls become tasks, unless the settings have options for the tool.
     """
@@ -135,7 +135,7 @@ class ToolEntry:
         return self.original_name or self.name
 
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
-        """Return this entry as a definition, which shares the schemas with the entry.
+        """Return this entry as a definition. Both share the schemas.
 
         Other fields of a wrong type, such as None, become empty, so that no entry can break a list.
         """
@@ -193,7 +193,7 @@ class ToolCall:
 class EncodedOutput(NamedTuple):
     """An output and its JSON text, so that the output is serialised only once.
 
-    It is valid only for the same `output` object, so a policy that replaces the output of a result need not update it.
+    It is valid only for the same `output` object, so a policy may replace the output of a result without updating it.
     """
 
     output: Any

@@ -62,7 +62,7 @@ class Result:
 
     @classmethod
     def failure(cls, message: str, errors: list[str] | None = None, **extra: Any) -> Result:
-        """Return a FAILURE with this message, which is also the only error by default. `extra` sets further fields."""
+        """Return a FAILURE with this message. By default, it is also the only error. `extra` sets further fields."""
         if errors is None:
             errors = [message]
         return cls(ResultStatus.FAILURE, message=message, errors=errors, **extra)
@@ -92,7 +92,7 @@ class ValidationResult:
     errors: list[str] = field(default_factory=list)
 
     def merge(self, other: ValidationResult) -> ValidationResult:
-        """Return a new result that is valid if both are, with the errors of both."""
+        """Return a new result, valid if both are, with the errors of both."""
         return ValidationResult(self.valid and other.valid, [*self.errors, *other.errors])
 
     def to_dict(self) -> dict[str, Any]:

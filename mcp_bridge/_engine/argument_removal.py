@@ -72,7 +72,7 @@ class ArgumentRemoval:
     def _change(self, schema: Any, path: str, ancestors: frozenset[str]) -> Schema:
         """Return a copy of a schema of all arguments, without the removed ones.
 
-        `ancestors` are the references that lead to this schema.
+        `ancestors` are the references on the way to this schema.
         """
         if not isinstance(schema, Mapping):
             if schema is False:
@@ -119,7 +119,7 @@ class ArgumentRemoval:
         return self._change(target, reference, ancestors | {reference})
 
     def _check_keywords(self, schema: Mapping[str, Any], path: str) -> None:
-        """Raise ValueError for a keyword that may concern removed arguments, except for those of `_check_values`."""
+        """Raise ValueError for keywords that may concern removed arguments, except those of `_check_values`."""
         keywords = _UNSUPPORTED_KEYWORDS & schema.keys()
         for keyword in _CONDITIONAL_KEYWORDS:
             if keyword in schema and self._concerns_removed(schema[keyword]):

@@ -27,7 +27,7 @@ def bind_policies(policies: Iterable[Policy], entry: Any) -> list[BoundPolicy]:
 
 
 def to_policy(middleware: Middleware | Policy) -> Policy:
-    """Return a policy unchanged. For middleware, return a policy that applies to every entry."""
+    """Return a policy unchanged. For middleware, return a policy for every entry."""
     if isinstance(middleware, Policy):
         return middleware
 

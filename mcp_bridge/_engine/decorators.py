@@ -1,7 +1,7 @@
 """Types of the decorators `registry.tool`, `registry.resource` and `registry.prompt`.
 
-They take the arguments of `mcp_bridge.tool`, `resource` and `prompt`, except `registry`, which is already set. Type
-checkers of users read these signatures.
+They take the arguments of `mcp_bridge.tool`, `resource` and `prompt`, except `registry`. Type checkers of users read
+these signatures.
 """
 
 from __future__ import annotations

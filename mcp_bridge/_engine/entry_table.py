@@ -38,7 +38,7 @@ class EntryTable(Generic[T]):
         key: The attribute of entries with their name.
 
     Attributes:
-        version: A number that increases with every change.
+        version: A number, increased by every change.
         ranks: The places of owners in the settings.
         get: Returns the entry with a name, or None.
     """
@@ -98,14 +98,14 @@ class EntryTable(Generic[T]):
         return True
 
     def replace(self, owner: str, entries: Iterable[T]) -> None:
-        """Replace all entries of an owner. Raises DuplicateTool, which names both owners, and then changes nothing."""
+        """Replace all entries of an owner. Raises DuplicateTool with both owners, and then changes nothing."""
         commit, _ = self.prepare(owner, entries)
         commit()
 
     def select_free(self, owner: str, entries: Iterable[T], problems: list[str]) -> list[T]:
         """Select the entries of an owner whose names are free, and describe the others in `problems`.
 
-        From now on, the owner is one that gives way.
+        From now on, this owner gives way to others.
         """
         free: dict[str, T] = {}
         self._yielding.add(owner)
@@ -126,10 +126,10 @@ class EntryTable(Generic[T]):
         return list(free.values())
 
     def prepare(self, owner: str, entries: Iterable[T]) -> tuple[Callable[[], None], Set[str]]:
-        """Check the replacement of all entries of an owner, and return a function that commits it.
+        """Check the replacement of all entries of an owner, and return a function to commit it.
 
         The commit cannot fail, so several tables can change together: all of them check first, and then all commit.
-        Also returns the other owners that lose entries. Raises DuplicateTool.
+        Also returns the other owners with lost entries. Raises DuplicateTool.
         """
         entries = list(entries)
         new_entries = {name: entry for name, entry in self._entries.copy().items() if entry.owner != owner}

@@ -18,7 +18,7 @@ _LATIN_TABLE = str.maketrans(_LATIN)
 
 
 def to_look(name: str) -> str:
-    """Return a text that is the same for all names that look alike."""
+    """Return the same text for all names with the same look."""
     if name.isascii():
         return name.lower()
     # Nearly all names are ASCII, so a start usually does not need this module.

@@ -18,13 +18,13 @@ class CallObserver(Protocol):
     """Observes the calls of a pipeline. It must be fast, because every call waits for it."""
 
     def begin_call(self, call: ToolCall, ctx: RunningCall) -> ObservedCall:
-        """Start the observation of a call that begins. The result receives the end of the call."""
+        """Start the observation of a call. The result receives the end of the call."""
 
 
 def observe_calls(
     observer: CallObserver, layers: Sequence[Layer], policies: Mapping[int, str], composed: CallNext
 ) -> CallNext:
-    """Return a function that reports the start of a call and runs it through `composed`, the composition of `layers`.
+    """Return a function to report the start of a call and run it through `composed`, the composition of `layers`.
 
     `policies` has the names of policies by the ids of their layers. The outermost layer, `_map_errors`, reports the end
     of the call, because another coroutine around it would cost more than the record of the call.

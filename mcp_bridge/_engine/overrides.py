@@ -20,8 +20,8 @@ class ToolOverride:
 
     Attributes:
         title, description, annotations: Replace those of the tool, if present.
-        hidden: Arguments that no call has.
-        fixed: Arguments, with their values, that every call has.
+        hidden: Arguments to leave out of every call.
+        fixed: Arguments, with their values, for every call.
         descriptions: Descriptions of arguments.
     """
 

@@ -71,9 +71,9 @@ class Pipeline:
     Args:
         middleware: Middleware and policies, each at its `stage`; within a stage they run in the given order.
         timeout: The seconds that a call may run, and also the seconds that it may wait before; None for no limit.
-        threads: The maximum number of synchronous handlers that run at once.
-        concurrency: The maximum number of calls that run at once. Each tool, and each client, has at most its share of
-            these calls and of the threads (`compute_share`).
+        threads: The maximum number of concurrent synchronous handlers.
+        concurrency: The maximum number of concurrent calls. Each tool, and each client, has at most its share of these
+            calls and of the threads (`compute_share`).
         queue: The maximum number of waiting calls. Further calls fail with `overloaded`.
         arguments: The size limits of a call's arguments.
         tools: Limits of single tools, by patterns of their names. The first matching pattern applies.
@@ -264,7 +264,7 @@ class Pipeline:
                 await watch.reset()
 
     def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
-        """Log an exception under a random reference, and return the error for the client, which has the reference."""
+        """Log an exception under a random reference, and return an error with the reference for the client."""
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         if self.on_exception is not None:
@@ -378,7 +378,7 @@ def _validate_input(
 def _provide_checks(
     tool: PreparedEntry, limits: SizeLimits, call: ToolCall, ctx: RunningCall, call_next: CallNext
 ) -> Awaitable[ToolResult]:
-    """Let policies validate the arguments and results that they change, such as arguments before a user is asked."""
+    """Let policies validate changed arguments and results, such as arguments before a user is asked."""
     ctx.check = lambda arguments: tool.check_input(arguments, limits)
     ctx.check_output = tool.check_output if tool.output_schema else None
     return call_next(call, ctx)
@@ -394,11 +394,11 @@ async def _validate_output(tool: PreparedEntry, call: ToolCall, ctx: RunningCall
 def _recheck_policies(
     tool: PreparedEntry, changing: Sequence[BoundPolicy], policies: Sequence[BoundPolicy]
 ) -> Iterator[Layer]:
-    """Yield the layers of policies. A policy that can change results is within a layer that checks its results again.
+    """Yield the layers of policies. A layer around each policy in `changing` checks its results again.
 
     `changing` are all policies of the tool that can change results, outermost first. Without an output schema, the
-    check only makes sure that the result is a ToolResult, and that is enough around the first observer and around the
-    first of the other policies.
+    check only makes sure to have a ToolResult, and this suffices around the first observer and around the first of the
+    other policies.
     """
     rechecked = changing
     if not tool.output_schema:
@@ -426,7 +426,7 @@ async def _recheck_output(
 
 
 def _extract_cancellation(error: BaseException) -> BaseException:
-    """Return the cancellation in a group without the other exceptions of the group, which are logged."""
+    """Return the cancellation in a group without the other exceptions of the group. Log these."""
     if isinstance(error, BaseExceptionGroup):
         cancellation, other_errors = error.split(get_cancelled_exc_class())
         if cancellation is not None and other_errors is not None:

@@ -52,7 +52,7 @@ STORES: dict[str, str] = {
 
 
 def load_object(reference: str) -> Any:
-    """Return the object at `module:attribute`. Raises ConfigError, which names the wrong part."""
+    """Return the object at `module:attribute`. Raises ConfigError with the wrong part."""
     module_name, _, attribute = reference.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -71,7 +71,7 @@ def load_object(reference: str) -> Any:
 
 
 def load_source_type(name: str) -> type[Source]:
-    """Return the class of a source type, which may be a third-party `module:attribute`. Raises ConfigError."""
+    """Return the class of a source type, possibly a third-party `module:attribute`. Raises ConfigError."""
     if ":" not in name and name not in SOURCES:
         names = ", ".join(sorted(SOURCES))
         raise ConfigError(f"unknown source type '{name}'", hint=f"Known types: {names}, or your own as module:Name")
@@ -106,7 +106,7 @@ def load_policy_type(name: str) -> Any:
 def make_store(name: str, *arguments: Any) -> Store:
     """Make a store of the table from its arguments, such as a path or an address.
 
-    A third-party `module:attribute`, which is a class or a function, is called without arguments. Raises ConfigError.
+    A third-party class or function (`module:attribute`) is called without arguments. Raises ConfigError.
     """
     where = "state.store"
     if ":" not in name and name not in STORES:

@@ -1,6 +1,6 @@
 """Prepares entries (tools, resources, prompts and completions) for their calls.
 
-A `PreparedEntry` keeps what is the same for all calls of an entry, such as its validators and its composed layers. Each
+A `PreparedEntry` keeps everything common to all calls of an entry, such as its validators and its composed layers. Each
 value is computed when the first call needs it. The registry, `ResourceFinder` and the methods of the server keep a
 `PreparedEntry` for each entry, and the pipeline runs it.
 """
@@ -48,12 +48,12 @@ class PreparedEntry:
 
     Args:
         entry: The entry.
-        input_schema: The schema of the arguments, for an entry that is not a tool.
+        input_schema: The schema of the arguments of a resource, prompt or completion.
         read_result: Turns the return value of the handler into a result; None for `to_result`.
         copies_schemas: Whether to copy the schemas of a tool, so that `has_same_schemas` notices changes within them.
 
-    `bound`, `composed` and `may_ask` hold what each pipeline has computed for the entry: its policies, its composed
-    layers, and whether a policy may ask the user.
+    `bound`, `composed` and `may_ask` hold results of each pipeline for the entry: its policies, its composed layers,
+    and whether a policy may ask the user.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class PreparedEntry:
         return is_async(self._handler)
 
     def check_input(self, call: ToolCall, limits: SizeLimits) -> None:
-        """Raise InvalidArguments for arguments that exceed the limits or do not match the schema."""
+        """Raise InvalidArguments if the arguments exceed the limits or do not match the schema."""
         if (excess := limits.describe_excess(call.arguments)) is not None:
             raise InvalidArguments([f"$: {excess}"], tool=call.name, kind=call.kind)
         if not self.input.is_valid(call.arguments):
@@ -144,7 +144,7 @@ class PreparedEntry:
             raise InvalidArguments(problems, tool=call.name, kind=call.kind)
 
     def check_output(self, output: Any, changed_by: str = "", *, result: ToolResult | None = None) -> None:
-        """Raise InvalidOutput for an output that does not match the schema.
+        """Raise InvalidOutput if the output does not match the schema.
 
         The error names `changed_by`, the policy that has changed the output, and keeps the content of `result`.
         """
@@ -224,7 +224,7 @@ async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
 def _copy_json(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
     """Copy the objects and lists in a value, up to a depth and as many as the budget allows.
 
-    Without these limits, a value that contains itself would never end.
+    Without these limits, a recursive value would never end.
     """
     if isinstance(value, dict | list) and depth < MAX_DEPTH and next(budget, None) is not None:
         if isinstance(value, list):

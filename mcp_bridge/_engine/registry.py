@@ -140,7 +140,7 @@ class ToolRegistry:
         With the list `left_out`, the owner gives way: an entry whose name another owner has is not published, and a
         text in the list names both owners. Without the list, such an entry raises DuplicateTool, and nothing changes.
 
-        Returns the owners that lose entries, because they give way to the published names.
+        Returns the owners with lost entries, because they give way to the published names.
         """
         if left_out is not None:
             entries = self.tools.select_free(owner, entries, left_out)
@@ -343,7 +343,7 @@ class ToolRegistry:
         return prepared
 
     def _check_call(self, name: str, data: Any, *, validate: bool) -> PreparedEntry | Result:
-        """Return the tool for a call of `invoke`, or the FAILURE that prevents the call."""
+        """Return the tool for a call of `invoke`, or a FAILURE in place of the call."""
         tool = self.get_prepared(name)
         if tool is None:
             return Result.failure(f"Tool '{name}' not found in registry.", [f"Unknown tool: {name}"])
@@ -357,7 +357,7 @@ class ToolRegistry:
 
 
 def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
-    """Return a tool whose calls fail with the error."""
+    """Return a tool with calls failing with the error."""
 
     async def raise_error(_: Any) -> None:
         raise error

@@ -1,7 +1,7 @@
-"""Finds the published entry for a URI: a resource with this URI, or a template that matches the URI.
+"""Finds the published entry for a URI: a resource with this URI, or a matching template.
 
-A template passes parts of the URI to its handler, which may use them in a path. So a URI whose parts could lead out of
-a folder is not found.
+A template passes parts of the URI to its handler. The handler may use them in a path. So a URI whose parts could lead
+out of a folder is not found.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ResourceFinder:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The versions of both tables, one of which changes with every change."""
+        """The versions of both tables. They change with every change of a table."""
         return (self._resources.version, self._templates.version)
 
     def list_templates(self) -> Sequence[ResourceTemplate]:
@@ -79,8 +79,8 @@ class ResourceFinder:
     def find_resource(self, uri: str) -> ResourceMatch:
         """Return the resource with this URI, else the first matching template in alphabetical order.
 
-        Opaque templates, those of other servers, come last. Raises ResourceNotFound, also for a URI that a program
-        could read as another one.
+        Opaque templates, those of other servers, come last. Raises ResourceNotFound, also if a program could read the
+        URI as another one.
         """
         self._refresh()
         normal_uri = normalize_uri(uri)

@@ -1,4 +1,4 @@
-"""Selects the tools and prompts of a source that are published, and chooses their names.
+"""Selects the published tools and prompts of a source, and chooses their names.
 
 The settings of a source have a selection: `include`, `exclude`, `tags`, `prefix`, `alias` and `overrides`.
 """
@@ -23,7 +23,7 @@ _PREFIX_ENDS = ("_", "-", ".")
 
 
 class Selection(NamedTuple):
-    """The patterns and tags that select tools, and the changes of their names and definitions.
+    """Selects tools by patterns and tags, and changes their names and definitions.
 
     Patterns and keys are the original names of tools, before a prefix or an alias.
     """
@@ -87,7 +87,7 @@ class Selection(NamedTuple):
             yield replace(entry, name=self._add_prefix(entry.name)) if self.prefix else entry
 
     def find_unknown_tools(self, entries: Iterable[ToolEntry]) -> list[str]:
-        """Return a problem for each name in the selection that no tool has. Patterns may match nothing yet."""
+        """Return a problem for each name in the selection without a tool. Patterns may match nothing yet."""
         tool_names = {entry.name for entry in entries}
         names_by_key = {
             "include": self.include, "exclude": self.exclude, "alias": self.alias, "overrides": self.overrides,

@@ -96,7 +96,7 @@ def read_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def list_bound_keywords(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the keywords that partials have bound. Clients must not see or set them, because they may be secret."""
+    """Return the bound keywords of partials. Clients must not see or set them, because they may be secret."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)
@@ -177,7 +177,7 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str
 
 
 def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Turn a completion function of the author into a handler, which takes `{"value": ..., "known": ...}`.
+    """Turn a completion function of the author into a handler of `{"value": ..., "known": ...}`.
 
     The first parameter of the function receives `value`, the text so far. The second, if there is one, receives
     `known`, the completed arguments.

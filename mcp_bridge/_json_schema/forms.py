@@ -1,4 +1,4 @@
-"""Builds the forms that users fill in from a type or a flat JSON Schema (client/elicitation, form mode).
+"""Builds forms for users from a type or a flat JSON Schema (client/elicitation, form mode).
 
 A form has only a few keywords of JSON Schema, and some depend on the client's protocol version. So each property has
 two schemas: one for the request, and a stricter one for the response. From a valid response, the form builds an
@@ -8,8 +8,8 @@ instance of the requested type.
     >>> form.schema["properties"], form.list_problems({"code": "B"})
     ({'code': {'type': 'string'}}, ['$.code: "B" does not match "^A"'])
 
-References are followed, and a property that may be null becomes an optional one. Other keywords that change a form are
-rejected. Only forms from types import pydantic.
+References are followed, and a property that may be null becomes an optional one. Other keywords with an influence on a
+form are rejected. Only forms from types import pydantic.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class FormSchema:
         return []
 
     def read_answer(self, content: Mapping[str, Any] | None) -> Any:
-        """Return an instance of the requested type, or the content of a form that has none.
+        """Return an instance of the requested type, or the content of a form without a type.
 
         Raises ValueError for content with problems (see `list_problems`).
         """
@@ -169,7 +169,7 @@ class FormSchema:
 def create_form(source: Any) -> FormSchema:
     """Build the form for a type, for a JSON Schema (a mapping), or for a mere confirmation (None).
 
-    Raises ValueError for a source that cannot be a form. The text names the property, and gives advice.
+    Raises ValueError if the source cannot be a form. The text names the property, and gives advice.
     """
     if source is None:
         source = {"type": "object", "properties": {}}
@@ -325,7 +325,7 @@ def _resolve_property(name: str, schema: Any, definitions: Mapping[str, Any]) ->
 
 
 def _remove_null(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a property without the item that allows null, or None if it has no such item."""
+    """Return a property without its item for null, or None if it has none."""
     for keyword, null in _NULLS.items():
         items = schema.get(keyword)
         if not isinstance(items, list) or null not in items:

@@ -35,7 +35,7 @@ _STREAMS = (abc.Iterator, abc.Generator, abc.AsyncIterator, abc.AsyncGenerator)
 
 
 def generate_output_schema(annotation: Any) -> dict[str, Any]:
-    """Return the schema of the JSON that a function with this return annotation returns.
+    """Return the schema of the JSON for results with this return annotation.
 
     It is empty, so that results are not validated, if pydantic does not support the type, or if the type is not
     specific: no annotation, Any, None, object, text, bytes, content blocks, ToolResult, and iterators.
@@ -69,7 +69,7 @@ def _has_content(annotation: Any) -> bool:
 
 
 def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -> dict[str, Any]:
-    """Return the schema of `make`, which is a method of a model or adapter, with inlined definitions.
+    """Return the schema of `make`, a method of a model or adapter, with inlined definitions.
 
     A parameter may have the default None although its annotation does not allow it. Such defaults are left out.
     """
@@ -81,7 +81,7 @@ def generate_schema(make: Callable[..., dict[str, Any]], mode: JsonSchemaMode) -
 
 
 class PlainGenerator(GenerateJsonSchema):
-    """Generates schemas with only those titles that an author has written, and without defaults outside of JSON.
+    """Generates schemas without the titles of pydantic, and without defaults outside of JSON.
 
     It rejects enum members in a `Literal` of an argument, because pydantic shows their values, but accepts only the
     members.
@@ -189,7 +189,7 @@ def _to_title(member: Enum) -> str:
 
 
 def _remove_class_title(schema: JsonSchemaValue, cls: type) -> JsonSchemaValue:
-    """Remove the title that pydantic derives from the name of the class."""
+    """Remove the title from the name of the class."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     if "title" not in config and schema.get("title") == cls.__name__:
         del schema["title"]

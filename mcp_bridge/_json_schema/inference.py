@@ -1,7 +1,7 @@
-"""Infers from a typed function what a tool needs: a description, schemas, and the conversion of JSON to its arguments.
+"""Infers the parts of a tool from a typed function: description, schemas, and the conversion of JSON to arguments.
 
-Importing pydantic takes 80 ms. If all types of the arguments are plain, `plain_types` describes them, and the pydantic
-model that parses arguments is built by the first call. Only other types need pydantic at the start.
+Importing pydantic takes 80 ms. If all types of the arguments are plain, `plain_types` describes them, and the first
+call builds the pydantic model for parsing arguments. Only other types need pydantic at the start.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class Signature:
         output_schema: The schema of results. It is empty if the return type is not specific, or not supported by
             pydantic.
         bind: Converts JSON arguments to keyword arguments. It builds models, enums and dates, and omits missing
-            arguments, for which the function has defaults. Raises InvalidArguments with a line such as
-            `$.a.b: message` for each problem.
+            arguments with defaults. Raises InvalidArguments with a line such as `$.a.b: message` for each problem.
         call: The function, or a wrapper that accepts keywords for positional-only parameters and `*args`.
         context: The name of the parameter annotated `CallContext`.
     """
@@ -56,7 +55,7 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
     """Read a callable's signature and docstring.
 
     `*args` becomes an array, and `**kwargs` become additional properties. The schema has neither the context nor
-    arguments that a partial has bound. Raises TypeError for a signature that has no schema.
+    arguments that a partial has bound. Raises TypeError for a signature without a schema.
 
     Args:
         function: Any callable.
@@ -151,7 +150,7 @@ def _build_binder(
 
 
 def _describe_unsupported_type(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
-    """Return an error that names the parameter with a type that pydantic cannot describe."""
+    """Return an error with the parameter of an unsupported type."""
     from pydantic import TypeAdapter
 
     from mcp_bridge._json_schema.generation import UNSUPPORTED_TYPE, generate_schema
@@ -202,7 +201,7 @@ def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> 
 
 
 def _read_description(metadata: Any) -> str | None:
-    """Return the description in metadata of `Annotated`, which is text, `Field(description=…)` or PEP 727's `Doc`."""
+    """Return the description in metadata of `Annotated`: text, `Field(description=…)` or PEP 727's `Doc`."""
     if isinstance(metadata, str):
         return metadata
     text = getattr(metadata, "description", None) or getattr(metadata, "documentation", None)

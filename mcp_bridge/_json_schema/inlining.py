@@ -3,9 +3,9 @@
 Some clients reject references, and others do not show their targets to the model. A recursive schema, such as that of a
 tree, has no finite form without references. The two functions treat it differently:
 
-- `inline_references` puts a placeholder, which has only the type, where the schema would begin again. The result
-  accepts more than the original. Around a placeholder, keywords such as `not` and `if` would now reject more, so they
-  are removed. The dialects use this function.
+- `inline_references` puts a placeholder with only the type where the schema would begin again. The result accepts more
+  than the original. Around a placeholder, keywords such as `not` and `if` would now reject more, so they are removed.
+  The dialects use this function.
 - `inline_definitions` keeps the references to such a schema, and its definition. The result accepts the same values.
   Schemas from signatures use this function.
 """

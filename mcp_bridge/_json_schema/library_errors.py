@@ -57,8 +57,8 @@ def _list_alternatives(
     """Yield the problems of a value that fits no alternative.
 
     If the value has the type of no alternative, the problem lists all types. If it has the type of one, such as the
-    model in `Model | None`, the problems are those with this one. Otherwise, they are those with the alternative that
-    has the fewest.
+    model in `Model | None`, the problems are those with this one. Otherwise, they are those with the closest
+    alternative.
     """
     path, alternatives = format_path(error.instance_path), getattr(error.kind, "context", ())
     types: dict[str, None] = {}
@@ -114,7 +114,7 @@ def _find_again(
 
 
 def _list_properties(root: Any, path: Sequence[str | int]) -> Set[str]:
-    """Return the names of the properties of the schema at a path, which goes through references."""
+    """Return the names of the properties of the schema at a path. The path goes through references."""
     node = root
     for step in path:
         try:

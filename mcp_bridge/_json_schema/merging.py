@@ -27,7 +27,7 @@ class CannotRewrite(Exception):
 
 
 class Budget:
-    """Limits the size of a rewritten schema, because references and alternatives multiply what the author wrote."""
+    """Limits the size of a rewritten schema, because references and alternatives multiply it."""
 
     def __init__(self, amount: int, reason: str) -> None:
         self._left = amount

@@ -35,7 +35,7 @@ def find_schema_problems(entry: ToolEntry) -> list[str]:
 
 
 def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
-    """Return tools with schemas that clients understand, and notes on keywords that are left out or not checked."""
+    """Return tools with schemas for clients, and notes on omitted or unchecked keywords."""
     tools, notes = [], list[str]()
     for entry in entries:
         tool, lines = repair_schemas(entry)
@@ -45,7 +45,7 @@ def repair_tools(entries: Iterable[ToolEntry]) -> tuple[list[ToolEntry], list[st
 
 
 def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
-    """Return a tool with schemas that clients understand, and notes, as `repair_tools` does."""
+    """Return a tool with schemas for clients, and notes, as `repair_tools` does."""
     schemas: dict[str, Any] = {}
     notes: list[str] = []
     for attribute, side in _SIDES.items():
@@ -57,7 +57,7 @@ def repair_schemas(entry: ToolEntry) -> tuple[ToolEntry, list[str]]:
 
 
 def check_schema(schema: Any) -> list[str]:
-    """Return a line for each keyword of a schema that the validator cannot check."""
+    """Return a line for each uncheckable keyword of a schema."""
     if is_plain(schema):
         return []
     from mcp_bridge._json_schema.validator import Validator
@@ -71,7 +71,7 @@ def check_schema(schema: Any) -> list[str]:
 
 
 def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
-    """Return the schema for clients, and a line for each keyword that is left out or not checked.
+    """Return the schema for clients, and a line for each omitted or unchecked keyword.
 
     Patterns with look-around, for example, are for clients, but this validator cannot check them.
     """
@@ -98,7 +98,7 @@ def repair_third_party_schema(schema: Any) -> tuple[Any, list[str]]:
 
 
 def make_checkable(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema without the keywords that this validator cannot check."""
+    """Return a schema without its uncheckable keywords."""
     if is_plain(schema):
         return schema
     from mcp_bridge._json_schema.schema_repair import repair_schema

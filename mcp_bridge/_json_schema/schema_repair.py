@@ -46,7 +46,7 @@ IsValid = Callable[[Mapping[str, Any]], bool]
 
 
 def repair_schema(schema: Mapping[str, Any], is_valid: IsValid) -> tuple[dict[str, Any], list[str]]:
-    """Return a valid copy of a schema, and JSON pointers to the keywords that were removed. Never raises."""
+    """Return a valid copy of a schema, and JSON pointers to the removed keywords. Never raises."""
     repair = _Repair(schema, is_valid)
     copy = repair.copy(schema, "#", 0)
     if not is_valid(copy):

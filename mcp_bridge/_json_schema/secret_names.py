@@ -1,4 +1,4 @@
-"""Recognizes names of secrets, which grant access or authorize a payment.
+"""Recognizes names of secrets. These grant access or authorize a payment.
 
 Forms must not ask for such values (MCP client/elicitation), headers must not contain them, and logs must not show them.
 The end of a name decides: `api_key`, `newPassword2` and `access-token` are secrets, `token_count` and `password_hint`
@@ -64,7 +64,7 @@ def is_secret_key(key: str) -> bool:
 
 
 def find_secret_values(data: Any, *, is_direct: bool = False, is_inside: bool = False) -> Iterator[str]:
-    """Yield the texts below those keys of a configuration that name a secret. A text may be yielded several times.
+    """Yield the texts below the names of secrets in a configuration. A text may be yielded several times.
 
     Args:
         data: The configuration, or a part of it.

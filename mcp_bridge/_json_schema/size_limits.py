@@ -169,7 +169,7 @@ def _bound_expanded(schema: Any) -> int | None:
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
-    """Return the size of a definition, plus that of its targets for each reference to them. A loop counts once.
+    """Return the size of a definition, and of its targets for each reference to them. A loop counts once.
 
     A definition is visited twice: before its targets, and after them, when their totals are known.
     """

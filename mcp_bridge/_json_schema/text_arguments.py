@@ -1,4 +1,4 @@
-"""Reads arguments from text, and lists the values that a schema allows, for completions.
+"""Reads arguments from text, and lists the allowed values of a schema, for completions.
 
 Arguments of prompts and variables of URIs arrive as text. If the parameter accepts the text itself, it stays text.
 Otherwise it is parsed as JSON: `5`, `true`, `[1, 2]`, `{"city": "Bonn"}`.
@@ -69,7 +69,7 @@ def _parse_json(text: Any) -> Any:
 
 
 def list_choices(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return all values, as text, of those properties of a schema that list them: enums, `Literal`, and booleans."""
+    """Return all values, as text, of properties with a list of values: enums, `Literal`, and booleans."""
     choices = {}
     for name, property_schema in schema["properties"].items():
         texts: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Finds the JSON types of values, and the types of the values that a schema allows."""
+"""Finds the JSON types of values, and of the allowed values of a schema."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_declared_types(schema: Mapping[str, Any]) -> list[str]:
 
 
 def list_types(schema: Any, root: Any, *, is_exact: bool = False) -> frozenset[str]:
-    """Return the types of the values that can match a schema. With `number`, `integer` is among them.
+    """Return the types of the matching values of a schema. With `number`, `integer` is among them.
 
     References are resolved in `root`. JSON Schema applies keywords such as `properties` only to objects, so without a
     `type` a schema with them accepts values of every type. The author surely means objects, so this function returns

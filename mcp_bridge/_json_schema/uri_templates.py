@@ -305,7 +305,7 @@ def _parse_query(query: str) -> dict[str, str]:
 def _split_query(template: str) -> tuple[str, list[str]]:
     """Return the part of a template before its query, and the names in the query.
 
-    A query that begins with plain text belongs to the first part.
+    If a query begins with plain text, it belongs to the first part.
     """
     match = _QUERY.search(template)
     if match is None or not match[0].startswith("{?"):
@@ -319,8 +319,8 @@ def _split_query(template: str) -> tuple[str, list[str]]:
 def _split_template(template: str) -> tuple[list[str], list[TemplateVariable]]:
     """Return the texts around the variables, and the variables. There is one text more than variables.
 
-    The texts include the characters that operators write. `notes://{year}{?page}`, for example, has the texts
-    `notes://`, `?page=` and an empty one.
+    The texts include the characters of the operators. `notes://{year}{?page}`, for example, has the texts `notes://`,
+    `?page=` and an empty one.
     """
     texts: list[str] = []
     variables: list[TemplateVariable] = []

@@ -25,8 +25,8 @@ _SEPARATORS = re.compile(r"[/\\?#&=;]")
 def normalize_uri(uri: str) -> str:
     """Return the normal form of a URI or a template, for comparisons (RFC 3986, section 6.2.2).
 
-    The scheme is in lower case. Escapes are decoded, except those of characters that could separate parts, and blanks
-    are encoded. Two URIs with the same form name the same resource.
+    The scheme is in lower case. Escapes are decoded, except for separators of parts, and blanks are encoded. Two URIs
+    with the same form name the same resource.
     """
     if "%" in uri:
         uri = _ESCAPES.sub(_normalize_escapes, _STRAY_PERCENT.sub("%25", uri))

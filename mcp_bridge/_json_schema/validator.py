@@ -62,11 +62,11 @@ class Validator:
     """Validates data by one schema.
 
     Args:
-        schema: Any JSON Schema. A value that is neither a mapping nor `False` accepts all data.
+        schema: Any JSON Schema. Any value except a mapping and `False` accepts all data.
         check_formats: Whether data has to fit `format`. By default, `format` is only an annotation.
 
     Attributes:
-        ignored_keywords: JSON pointers to the keywords that the library does not accept.
+        ignored_keywords: JSON pointers to the unsupported keywords.
     """
 
     def __init__(self, schema: Any, *, check_formats: bool = False) -> None:
@@ -82,7 +82,7 @@ class Validator:
             self._validator = compile_validator({"not": {}})
 
     def _compile(self, schema: Mapping[str, Any]) -> jsonschema_rs.Validator | None:
-        """Return the validator of a schema, of a repaired schema, or None for a schema that is too large."""
+        """Return the validator of a schema or of a repaired schema, or None if the schema is too large."""
         self._may_recurse = may_have_references(schema)
         if self._may_recurse and is_too_large_expanded(schema):
             self.ignored_keywords = TOO_LARGE

@@ -1,6 +1,6 @@
-"""Exchanges lines of JSON, without JSON-RPC, with worker processes and with the processes that validate modules.
+"""Exchanges lines of JSON, without JSON-RPC, with worker processes and with validators of modules.
 
-The bridge reads with `JsonLines`, which limits what a worker can send. Workers use `BlockingLineChannel`.
+The bridge reads with `JsonLines` to limit the size of lines. Workers use `BlockingLineChannel`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OversizedLine:
 class JsonLines:
     """Reads bytes as lines of JSON. It keeps at most one incomplete line of `max_line` bytes.
 
-    Lines that start with the bytes `unbounded` may have any number of values.
+    Lines with the bytes `unbounded` at their start may have any number of values.
     """
 
     def __init__(self, max_line: int, *, unbounded: bytes | None = None) -> None:

@@ -32,7 +32,7 @@ REDELIVERY = 1.0
 
 
 def is_being_cancelled(error: BaseException) -> bool:
-    """Whether `error` is the cancellation of the current anyio scope, and not one that the code itself has raised."""
+    """Whether `error` is the cancellation of the current anyio scope, and not an error of the code itself."""
     return has_cancellation(error) and anyio.current_effective_deadline() == float("-inf")
 
 
@@ -194,7 +194,7 @@ class CancellationWatch:
         return self._task is not None and self._task.cancelling() - self.own_requests > self._other_requests
 
     async def reset(self) -> None:
-        """Take back the requests of the code, which would otherwise cancel the next step of the task."""
+        """Take back the requests of the code. They would otherwise cancel the next step of the task."""
         if not self.own_requests or self._task is None:
             return
         requests = self._task.cancelling()

@@ -1,4 +1,4 @@
-"""Relays what a child process prints to the stderr of the bridge, with a label before each line, at a limited rate.
+"""Relays the stderr of a child process to the stderr of the bridge, with a label before each line, at a limited rate.
 
 The child gets a pipe as its stderr. With the stderr of the bridge, it could truncate or read the log file behind it,
 even from a sandbox, because `/proc/self/fd/2` opens the file again. It could also make a shared pipe nonblocking.
@@ -40,7 +40,7 @@ class OutputQueue:
         self._has_begun = False
 
     async def write_pieces(self, target: int) -> None:
-        """Write all pieces. Pieces that cannot be written within a second are dropped."""
+        """Write all pieces. After a second, the remaining pieces are dropped."""
         with anyio.move_on_after(READER_TIMEOUT) as timeout:
             while self.pieces:
                 count = write_nowait(target, self.pieces[0])
@@ -91,9 +91,9 @@ class LineLabeller:
 
 
 async def relay_output(output: ByteReceiveStream, target: int = 2, labeller: LineLabeller | None = None) -> None:
-    """Write the output of a child process to `target`. Output that cannot be written within a second is dropped.
+    """Write the output of a child process to `target`. Output is dropped if writing takes more than a second.
 
-    With a `labeller`, which keeps the pending lines, this can be cancelled and begun again without losing a line.
+    With a `labeller` for the pending lines, this can be cancelled and begun again without losing a line.
     """
     budget = TokenBucket(rate=RATE, burst=BURST)
     pending = OutputQueue() if labeller is None else labeller.lines

@@ -13,7 +13,7 @@ UNKNOWN = 1024
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit to `WANTED`, or to the hard limit if that is lower. A higher soft limit stays."""
+    """Raise the soft limit to `WANTED`, or to a lower hard limit. A higher soft limit stays."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Makes event loops that survive the SystemExit of tools, and lets signals interrupt them at once."""
+"""Makes event loops robust against the SystemExit of tools, and lets signals interrupt them immediately."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def wake_on_signals() -> Iterator[None]:
 def interrupt_imports() -> Iterator[None]:
     """Inside the block, Ctrl-C raises KeyboardInterrupt during the import of a module.
 
-    asyncio's own handler only cancels the main task, which has no effect before the end of the import.
+    asyncio's own handler only cancels the main task, without effect before the end of the import.
     """
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():

@@ -78,7 +78,7 @@ STRICT = json.JSONDecoder(object_pairs_hook=_reject_duplicates)
 
 
 def _wrap_integers(value: Any, depth: int) -> Any:
-    """Return a copy with large integers as fragments of JSON, which orjson inserts unchanged."""
+    """Return a copy with large integers as fragments of JSON. orjson inserts them unchanged."""
     value_type = type(value)
     if value_type is int:
         if value in INT64 or abs(value) > LARGEST_INTEGER:

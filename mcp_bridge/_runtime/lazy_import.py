@@ -9,7 +9,7 @@ from typing import Any
 
 
 def make_lazy_getattr(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package (PEP 562). `modules` maps modules to the names that they provide."""
+    """Return a `__getattr__` for a package (PEP 562). `modules` maps modules to their names."""
     modules_by_name = {name: module for module, names in modules.items() for name in names}
 
     def find_name(name: str) -> Any:

@@ -82,7 +82,7 @@ async def _keep_open(lifespan: Lifespan, closing: anyio.Event, *, task_status: T
 
 
 def _find_place(lifespan: Lifespan, error: BaseException) -> str:
-    """Return the line of the lifespan from which the error comes, as a prefix for messages."""
+    """Return the line of the error in the lifespan, as a prefix for messages."""
     code = getattr(inspect.unwrap(lifespan), "__code__", None)
     if code is None:
         return ""

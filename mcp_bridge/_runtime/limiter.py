@@ -1,4 +1,4 @@
-"""Limits concurrent work by a shared total and quotas, with a bounded queue whose callers take fair turns.
+"""Limits concurrent work by a shared total and quotas, with a bounded queue and fair turns.
 
 The pipeline limits calls with it, and `ThreadPool` threads. `Limiter` explains the rules.
 """
@@ -40,7 +40,7 @@ class Limiter:
     all others. So a client with many tools, or a tool with many clients, has many keys and still only a quarter of the
     turns.
 
-    The weight of a key is the number of callers that wait under it and under each of its quotas. If the queue is full,
+    The weight of a key is the number of waiting callers under it and under each of its quotas. If the queue is full,
     the newest caller of the heaviest key is rejected, and the new caller takes its place. If its own key is the
     heaviest, the new caller is rejected.
 
@@ -111,7 +111,7 @@ class Limiter:
         return True
 
     def _count(self, slot: Slot, number: int) -> None:
-        """Count a slot as used (1) or no longer used (-1)."""
+        """Count a slot as used (1) or as free again (-1)."""
         if slot.in_total:
             self.in_use += number
         used = self._used
@@ -193,7 +193,7 @@ _PAUSED, _LENT, _RELEASED = 1, 2, 4
 
 
 class _Waiter:
-    """A caller that waits until it is admitted or rejected."""
+    """A caller in the queue, until it is admitted or rejected."""
 
     __slots__ = ("decision", "is_admitted", "slot")
 
@@ -231,7 +231,7 @@ class Slot:
             self._give_away(_LENT)
 
     def reclaim(self) -> None:
-        """Take back a slot that `lend` has lent. It stays lent if others use all places."""
+        """Take back a slot after `lend`. It stays lent if others use all places."""
         if self._away & _LENT and (self._away & _PAUSED or self._limiter._has_room(self)):
             self._limiter.lent -= 1
             self._take_back(_LENT)

@@ -30,7 +30,7 @@ class LineSplitter:
         self.fragments = (b"", b"")
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Add bytes, and yield the lines that they complete."""
+        """Add bytes, and yield the completed lines."""
         *lines, tail = data.split(b"\n")
         for line in lines:
             if self._partial_line or self._is_skipping or len(line) > self._limit:

@@ -22,7 +22,7 @@ def build_environment(*named: str) -> dict[str, str]:
 
 
 def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) -> list[str]:
-    """Return the command of a supervisor that runs `command`.
+    """Return the command of a supervisor around `command`.
 
     When `command` or this process has ended, the supervisor ends the processes that `command` has started.
 

@@ -96,7 +96,7 @@ def run_spec(spec: ModuleSpec) -> ModuleType:
 def import_attribute(reference: str, directory: Path) -> Any:
     """Return the object of `module:attribute`. The attribute may have dots, and `directory` is importable.
 
-    Raises SourceError, which names the wrong part.
+    Raises SourceError with the wrong part.
     """
     name, _, path = reference.partition(":")
     if not name or not path:
@@ -148,7 +148,7 @@ def report_errors(doing: str = "", *, root: Path | None = None, fallback: str = 
     Args:
         doing: The beginning of the message, such as "'x' cannot be imported".
         root: The folder of the user's own files, whose lines are named rather than those of libraries. With None, all
-            files that are not installed count as the user's.
+            files except installed ones count as the user's.
         fallback: The place in the message if no line is known.
     """
     try:

@@ -27,8 +27,8 @@ class Redactor:
     characters are not redacted.
 
     Attributes:
-        substitutions: Functions that replace other text.
-        version: A number that changes with the secrets and substitutions.
+        substitutions: Functions to replace other text.
+        version: A number, changed by new secrets and substitutions.
         is_empty: Whether there is nothing to replace.
     """
 
@@ -51,7 +51,7 @@ class Redactor:
         self._has_number_secrets = True
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
-        """Redact these secrets too from now on, except texts that occur in the vocabulary."""
+        """Redact these secrets too from now on, except texts in the vocabulary."""
         secrets = list(secrets)
         if not secrets:
             return
@@ -92,7 +92,7 @@ class Redactor:
         return copy
 
     def _find_pattern(self, text: str) -> re.Pattern[str] | None:
-        """Return a pattern that matches the secrets in a text, or None if there are none."""
+        """Return a pattern for the secrets in a text, or None if there are none."""
         if len(text) < self._shortest or not self._landmarks:
             return None
         forms = [form for landmark, form in self._landmarks if landmark in text]

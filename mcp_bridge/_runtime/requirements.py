@@ -71,7 +71,7 @@ def parse_requirements(lines: Iterable[str]) -> list[Requirement]:
 
 
 def find_missing(requirements: Sequence[Requirement], path: Sequence[str]) -> list[Requirement]:
-    """Return the requirements of which the package, or a package that their extras require, is not in these folders."""
+    """Return the requirements with a package, their own or one of their extras, that is missing in these folders."""
     from packaging.requirements import Requirement
 
     missing = []

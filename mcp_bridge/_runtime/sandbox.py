@@ -1,4 +1,4 @@
-"""Builds commands that run in a bubblewrap sandbox.
+"""Builds commands for programs in a bubblewrap sandbox.
 
 There, a process sees system folders and named files read-only, an empty /tmp, and no network, unless the settings allow
 more.
@@ -41,9 +41,9 @@ class SandboxOptions:
 
     Attributes:
         network: Whether it has the network.
-        files: The files of its program or source, which it can read.
-        read: Further paths that it can read.
-        write: Paths that it can write.
+        files: The readable files of its program or source.
+        read: Further readable paths.
+        write: Writable paths.
         namespaces: Whether it can create user namespaces, because bubblewrap cannot forbid that here.
     """
 
@@ -60,7 +60,7 @@ def is_installed() -> bool:
 
 
 def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
-    """Return the files that a source needs in its sandbox: those that it lists, else the whole settings folder.
+    """Return the files for the sandbox of a source: its own list of files, else the whole settings folder.
 
     Raises ConfigError if the settings folder would be needed and contains the user's home folder.
     """
@@ -78,7 +78,7 @@ def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
 
 
 def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
-    """Log a warning for each path of a setting that contains the user's home folder."""
+    """Log a warning for each path of a setting if the user's home folder is in it."""
     for path in paths:
         if contains_home(Path(path)):
             text = "SECURITY: %s gives the sandbox of source %r your home folder (%s) and all keys in it"
@@ -86,7 +86,7 @@ def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
 
 
 def build_command(command: list[str], sandbox: SandboxOptions, directory: str, memory: int) -> list[str]:
-    """Return the command that runs `command` in the sandbox, with the working directory `directory`.
+    """Return the command to run `command` in the sandbox, with the working directory `directory`.
 
     Files in memory may have `memory` bytes.
     """
@@ -94,7 +94,7 @@ def build_command(command: list[str], sandbox: SandboxOptions, directory: str, m
 
 
 async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the strictest options that bubblewrap supports here. Raises SourceError with its message for none.
+    """Return the strictest options of bubblewrap for this machine. Raises SourceError with its message for none.
 
     It tries them by starting Python in the sandbox.
     """

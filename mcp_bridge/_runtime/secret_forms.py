@@ -1,9 +1,8 @@
 """Lists the forms of a secret in the output of programs: unchanged, escaped in any usual way, or in Base64.
 
-`Redactor` searches for them in two steps. First it looks for the landmarks of each form, short plain texts that every
-spelling contains. Only if one is there, it compiles the regular expression of the form. A secret `a"b-password`, for
-example, has the landmark `b-password`, and its pattern also matches `a\\"b-password`, `a%22b-password` and
-`a&quot;b-password`.
+`Redactor` searches for them in two steps. First it looks for the landmarks of each form, short plain texts in every
+spelling. Only if one is there, it compiles the regular expression of the form. A secret `a"b-password`, for example,
+has the landmark `b-password`, and its pattern also matches `a\\"b-password`, `a%22b-password` and `a&quot;b-password`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class SecretForm(NamedTuple):
 
     @property
     def landmarks(self) -> list[str]:
-        """Plain texts of which each occurrence of the form has at least one. Searching them is fast."""
+        """Plain texts. Each occurrence of the form has at least one of them. Searching them is fast."""
         if not self.is_base64 or len(self.text) < _MIN_PART_LENGTH:
             return [_find_longest_plain(self.text)]
         # A text no longer than a line of Base64 has at most one line break, so one of its halves has none.
@@ -101,12 +100,12 @@ def list_forms(text: str) -> Iterator[SecretForm]:
 
 
 def _find_longest_plain(text: str) -> str:
-    """Return the longest part of a text that no program escapes."""
+    """Return the longest part of a text without escapes in any program."""
     return max(_PLAIN.findall(text), key=len, default="")
 
 
 def _match_piece(piece: str, previous: str) -> str:
-    """Return the pattern of a piece, which consists of plain characters, of backslashes, or of one other character."""
+    """Return the pattern of a piece: plain characters, backslashes, or one other character."""
     if _PLAIN.match(piece):
         return re.escape(piece)
     if piece[0] == "\\":

@@ -52,7 +52,7 @@ def choose_session_to_end(
 
     Of several clients, each may have three quarters of the `limit` sessions. A client beyond its share loses its
     session with the longest idle time. If all places are taken, the client with the most sessions loses one of them.
-    Raises Overloaded if all sessions that could end are in use. The error calls the sessions `label`.
+    Raises Overloaded if all of these sessions are in use. The error calls the sessions `label`.
     """
     entries = list(sessions)
     counts = Counter(session.owner for _, session in entries)
@@ -78,7 +78,7 @@ def choose_session_to_end(
 async def end_idle_sessions(
     sessions: Mapping[Key, LimitedSession], idle_timeout: float, end: Callable[[Key], None]
 ) -> None:
-    """Call `end` with the key of each session that had no call for `idle_timeout` seconds. Never returns."""
+    """Call `end` with the key of each session after `idle_timeout` seconds without a call. Never returns."""
     while True:
         await anyio.sleep(idle_timeout * SWEEP)
         idle_since = anyio.current_time() - idle_timeout

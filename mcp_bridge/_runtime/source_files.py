@@ -1,4 +1,4 @@
-"""Finds the files that Python code imports, without running the code.
+"""Finds the imported files of Python code, without running the code.
 
 Sandboxes mount these files, and bundles contain them.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def list_imports(code: bytes) -> Sequence[str]:
-    """Return the top-level modules that code imports. Raises the errors of `ast.parse`."""
+    """Return the imported top-level modules of code. Raises the errors of `ast.parse`."""
     names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -25,7 +25,7 @@ def list_imports(code: bytes) -> Sequence[str]:
 
 
 def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[str] = ()) -> Sequence[Path]:
-    """Return the files and top-level modules, and all that they import from `root`, as files and folders of packages.
+    """Return the files and top-level modules, and all their imports from `root`, as files and folders of packages.
 
     Computed imports and packages without an `__init__.py` are not found.
     """

@@ -1,7 +1,7 @@
 """Relays stderr, so that writing to it never blocks because of a client that does not read it.
 
 Clients start a server with a pipe for its stderr, and not all of them read it. When the pipe is full, writing blocks. A
-tool that prints would wait forever, and so would the whole server when it logs a line.
+printing tool would wait forever, and so would the whole server when it logs a line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READ_SIZE = 65_536
 
 @contextlib.contextmanager
 def relay_stderr(descriptor: int = 2) -> Iterator[None]:
-    """Inside the block, a thread relays the output on a descriptor, and drops what its pipe does not take.
+    """Inside the block, a thread relays the output on a descriptor, and drops it if the pipe is full.
 
     Terminals and files need no relay, because writing to them does not block.
     """

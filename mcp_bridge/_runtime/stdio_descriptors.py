@@ -56,7 +56,7 @@ def reserve_stdio(
     Args:
         source: The descriptor of standard input.
         sink: The descriptor of standard output.
-        elsewhere: The descriptor that receives what tools print.
+        elsewhere: The descriptor for the output of tools.
         keeps_terminal: Whether tools, and debuggers in them, can read from a terminal.
     """
     pipes = StdioPipes(os.dup(source), os.dup(sink))
@@ -209,7 +209,7 @@ class Descriptor:
         return self._make_poll(select.POLLOUT)
 
     def _make_poll(self, events: int) -> select.poll:
-        """Return a poll of the descriptor for these events, and for a hang-up, which is always reported."""
+        """Return a poll of the descriptor for these events. A hang-up is always reported."""
         import select
 
         poll = select.poll()
@@ -217,7 +217,7 @@ class Descriptor:
         return poll
 
     async def wait_until_broken(self) -> bool:
-        """Wait until the reader has closed its end, and return True. Return False if that cannot be detected.
+        """Wait until the reader has closed its end, and return True. Return False if this cannot be detected.
 
         The write end of a pipe is never readable, except when the other end is closed.
         """

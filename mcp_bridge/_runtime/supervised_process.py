@@ -53,7 +53,7 @@ async def start_process(
         env: All environment variables of the process.
         directory: The working directory; by default that of the bridge.
         grace: Seconds between SIGTERM and SIGKILL when the supervisor ends the process.
-        on_print: Receives the stderr of the process, which is then not relayed.
+        on_print: Receives the stderr of the process in place of the relay.
     """
     (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
     try:
@@ -79,7 +79,7 @@ async def start_process(
 
 
 class SupervisedProcess:
-    """A process that `start_process` has started. `input` and `output` are its pipes."""
+    """A process of `start_process`. `input` and `output` are its pipes."""
 
     def __init__(
         self, process: Process, source: int, sink: int, label: str, grace: float, on_print: PrintListener | None
@@ -165,7 +165,7 @@ class SupervisedProcess:
         self.stop()
 
     async def _relay_stderr(self) -> None:
-        """Relay what the process prints. This can be cancelled and begun again."""
+        """Relay the output on stderr. This can be cancelled and begun again."""
         stderr = self._process.stderr
         if stderr is None or self._relayed.is_set():
             pass

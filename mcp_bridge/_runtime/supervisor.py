@@ -1,4 +1,4 @@
-"""The supervisors are small processes that end every process that the server, or a worker, leaves behind.
+"""The supervisors are small processes. They end every process left behind by the server or by a worker.
 
 Two of them are around the server (Linux only):
 
@@ -211,7 +211,7 @@ def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
 def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoReturn:
     """Run a command until it ends or the server closes standard input, and then end all its processes.
 
-    The supervisor never reads standard input, which belongs to the command, but polls it for its hang-up.
+    Standard input belongs to the command. The supervisor never reads it, but polls it for its hang-up.
 
     Args:
         command: The program and its arguments.
@@ -356,7 +356,7 @@ def _end_like(status: int) -> NoReturn:
 
 
 def _release_streams() -> None:
-    """Close all pipes, because the client waits for their end, which is that of the last process that holds them."""
+    """Close all pipes, because the client waits until no process holds them."""
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
@@ -379,7 +379,7 @@ def _never_return(run: Callable[[], NoReturn]) -> NoReturn:
 
 
 def _get_relay_signal() -> int:
-    """Return the signal that the front sends in place of the counted ones."""
+    """Return the signal of the front in place of the counted ones."""
     return int(signal.SIGRTMIN) + 5
 
 

@@ -1,4 +1,4 @@
-"""The script that supervises a worker or child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
+"""The script to supervise a worker or child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
 It is short and imports the supervisor, because Python stores the compiled file of a module, but compiles a script at
 every start. Compiling the supervisor takes a tenth of the CPU time of its start.

@@ -1,4 +1,4 @@
-"""Owners of tasks, which end all their tasks when they end.
+"""Owners of tasks. At its end, an owner ends all its tasks.
 
 On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio. The server has one for the
 requests of clients and for its own work in the background.
@@ -35,9 +35,9 @@ class TaskOwner(Protocol):
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         """Start `function(*args)` as a task. Its exception is logged and ends nothing else.
 
-        At the end of the owner, `cancel` is called to cancel the function, which always begins. Without `cancel`, the
-        event loop cancels the task: on asyncio, this also interrupts shielded scopes, and a function that has not begun
-        never does.
+        At the end of the owner, `cancel` is called to cancel the function. The function always begins. Without
+        `cancel`, the event loop cancels the task: on asyncio, this also interrupts shielded scopes, and functions
+        before their first step.
         """
 
 

@@ -1,4 +1,4 @@
-"""A token bucket limits a rate: `take_token` rejects what exceeds it, `charge` and `wait_while_empty` delay it.
+"""A token bucket limits a rate: `take_token` rejects the excess, `charge` and `wait_while_empty` delay it.
 
 Instead of a number of tokens, the bucket stores the time at which it will be full, so that nothing has to refill it.
 """

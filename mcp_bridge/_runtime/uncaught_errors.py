@@ -1,6 +1,6 @@
-"""Logs what Python itself would print to stderr: warnings and uncaught exceptions.
+"""Logs the messages of Python itself in place of stderr: warnings and uncaught exceptions.
 
-The log redacts secrets, and escapes characters with which a text could forge lines.
+The log redacts secrets, and its lines cannot be forged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps Unix sockets private to their user: a folder that others cannot use, and a check of the connected user.
+"""Keeps Unix sockets private to their user: a private folder, and a check of the connected user.
 
 The shared server and the operator API listen on such sockets.
 """

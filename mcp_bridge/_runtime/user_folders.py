@@ -1,4 +1,7 @@
-"""Finds the folders for data that outlives the process, such as decisions about approvals, and names files in them."""
+"""Finds the folders for data beyond the life of the process, and names files in them.
+
+Such data are decisions about approvals, sockets, logs and records.
+"""
 
 from __future__ import annotations
 

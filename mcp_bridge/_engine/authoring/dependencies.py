@@ -1,4 +1,4 @@
-"""Resolves dependencies, which are parameters marked with `Depends`. A function gets its plan when it is decorated.
+"""Resolves dependencies: parameters with the mark `Depends`. A function gets its plan when it is decorated.
 
     def get_settings(): ...
     def get_client(settings: Annotated[Settings, Depends(get_settings)]): ...
@@ -41,7 +41,7 @@ class DependencyStep(NamedTuple):
 
     Attributes:
         function: The function of the user. If that one yields its value, this one returns a context manager.
-        arguments: The index of the step that provides each parameter.
+        arguments: The index of the step for each parameter.
         context: The parameter for the call context, if there is one.
         is_async: Whether the function is asynchronous.
         is_generator: Whether the function of the user yields its value.
@@ -64,7 +64,7 @@ class DependencyStep(NamedTuple):
 class DependencyPlan:
     """The dependencies of a function in the order of their resolution.
 
-    `parameters` has the index of the step that provides each parameter of the function itself.
+    `parameters` has the index of the step for each parameter of the function itself.
     """
 
     __slots__ = ("parameters", "steps")
@@ -156,7 +156,7 @@ def _add_step(
 ) -> int:
     """Add the steps for a dependency and for its own dependencies, and return the index of its step.
 
-    `positions` has the steps that exist already, and `path` the functions that led to this dependency.
+    `positions` has the existing steps, and `path` the functions on the way to this dependency.
     """
     if function in positions:
         return positions[function]
@@ -195,10 +195,10 @@ def _make_step(function: Callable[..., Any], arguments: Mapping[str, int], conte
 def make_injecting_handler(
     function: Callable[..., Any], plan: DependencyPlan, call: Call, context: str | None
 ) -> Callable[..., Any]:
-    """Make a handler that resolves the dependencies, runs `call` with their values, and closes them.
+    """Make a handler to resolve the dependencies, run `call` with their values, and close them.
 
     `context` is the function's own parameter for the context. The handler takes a context only if the function or a
-    dependency does, because the pipeline assumes that a handler with a context may ask the user.
+    dependency does, because for the pipeline, every handler with a context may ask the user.
     """
     # A generator dependency that catches the error of the call without raising it again suppresses it, as every context
     # manager does. The call would then have no result.

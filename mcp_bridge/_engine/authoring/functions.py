@@ -149,7 +149,7 @@ def infer_visible_signature(function: Callable[..., Any], *, text: bool = False)
 
 
 def _check_has_no_self(function: Callable[..., Any]) -> None:
-    """Raise TypeError for a method that is decorated in the body of its class: clients would have to send `self`."""
+    """Raise TypeError for a decorator in the body of a class: clients would have to send `self`."""
     owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
     # A function outside of all classes, or one that is defined in another function, is no method.
     if not owner or owner.endswith("<locals>"):
@@ -163,7 +163,7 @@ def _check_has_no_self(function: Callable[..., Any]) -> None:
 
 
 def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a handler from a function that takes the input data as one argument.
+    """Make a handler from a function with one parameter for the input data.
 
     This is the function itself, or a wrapper that resolves its dependencies.
     """
@@ -180,7 +180,7 @@ def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _may_have_marks(function: Callable[..., Any]) -> bool:
-    """Whether a parameter has an annotation or a default, one of which may be a `Depends`."""
+    """Whether a parameter has an annotation or a default. Either may be a `Depends`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

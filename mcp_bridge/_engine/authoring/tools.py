@@ -87,8 +87,8 @@ def tool(
 ) -> Any:
     """Turn a function into a tool, and register the tool in `registry` if there is one.
 
-    Use it as a decorator, with or without arguments. The first argument may be the name. For a function that is defined
-    elsewhere, call `tool(function, name="plus")`.
+    Use it as a decorator, with or without arguments. The first argument may be the name. For an existing function, call
+    `tool(function, name="plus")`.
 
     Name, description, schemas and parameter descriptions come from the signature and the docstring, and the function is
     called with keywords. With `input_schema`, the function receives the input data as its one argument instead, as

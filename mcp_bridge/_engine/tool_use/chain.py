@@ -1,7 +1,7 @@
 """ToolChain runs tools in order, each with input from the results of earlier ones (tool_use API, "ToolChain").
 
 `ToolChain.execute` runs the tools synchronously through `ToolRegistry.invoke`. `ToolChain.as_tool` makes a tool for
-clients, whose handler (`chain_tool.py`) runs them through the pipeline.
+clients. Its handler (`chain_tool.py`) runs them through the pipeline.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class ToolChain:
     ) -> ToolEntry:
         """Return the chain as a tool. Its input is the initial context, its output the final one.
 
-        Each step is a call of its own under the policy of the call that runs the chain. Errors name the step and say
-        which steps have run.
+        Each step is a nested call under the policies of the chain's call. Errors name the failed step and the completed
+        ones.
 
         Args:
             name: The tool's name.

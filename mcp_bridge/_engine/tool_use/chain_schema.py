@@ -1,4 +1,4 @@
-"""Infers the input schema of a chain from the schemas of its tools, for chains whose author declares none."""
+"""Infers the input schema of a chain from the schemas of its tools, for chains without a declared one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[st
 
 
 def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any, *, required: bool) -> None:
-    """Add a property at a path of keys, inside of objects. Schemas that earlier steps have added stay."""
+    """Add a property at a path of keys, inside of objects. Schemas of earlier steps stay."""
     for position, key in enumerate(keys):
         if required and key not in schema.setdefault("required", []):
             schema["required"].append(key)
@@ -74,7 +74,7 @@ def _add_input(schema: dict[str, Any], keys: Sequence[str], property_schema: Any
 def _copy_property(schema: dict[str, Any], property_schema: Any, tool_schema: Mapping[str, Any]) -> Any:
     """Return a copy of a tool's property, and add the tool's definitions to the schema if the property needs them.
 
-    Return `{}`, which allows any value, if another tool has a different definition with the same name.
+    Return `{}` for any value if another tool has a different definition with the same name.
     """
     definitions = tool_schema.get("$defs")
     if "$ref" not in repr(property_schema) or not isinstance(definitions, Mapping):

@@ -1,7 +1,7 @@
-"""The handler of a tool that is a chain. Each step is a nested call under the policies of the pipeline.
+"""The handler of a chain as a tool. Each step is a nested call under the policies of the pipeline.
 
-`ToolChain.as_tool` and the chains in the settings use it. An error tells the model which steps have run, because their
-effects stay.
+`ToolChain.as_tool` and the chains in the settings use it. An error names the completed steps for the model, because
+their effects stay.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _KNOWN_CODES = frozenset(outcome.code for outcome in TABLE)
 class ChainTool(CheckedHandler, PlanningHandler):
     """The handler of a chain.
 
-    `steps` is the list of the `ToolChain` itself, so steps that are added later run too. `ToolChain.as_tool` describes
-    the other fields.
+    `steps` is the list of the `ToolChain` itself, so later steps run too. `ToolChain.as_tool` describes the other
+    fields.
     """
 
     registry: ToolRegistry
@@ -78,7 +78,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return self._build_result(context, failures, ignored_failures)
 
     def list_problems(self, outer: tuple[ChainTool, ...] = ()) -> list[str]:
-        """List the problems that prevent any run of the chain. `outer` are the chains around this one."""
+        """List the problems of every run of the chain. `outer` are the chains around this one."""
         problems = [] if self.steps else ["the chain has no steps"]
         for number, step in enumerate(self.steps, 1):
             place = f"step {number} of {len(self.steps)} of the chain"

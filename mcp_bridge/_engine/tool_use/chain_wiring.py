@@ -46,13 +46,13 @@ class KnownValue(NamedTuple):
 
 @dataclass(slots=True)
 class ChainContext:
-    """The values in the context of a chain that are known before it runs. If `is_open`, there may be others."""
+    """The known values in the context of a chain before it runs. If `is_open`, there may be others."""
 
     values: dict[str, KnownValue] = field(default_factory=dict)
     is_open: bool = True
 
     def add_properties(self, schema: Mapping[str, Any], origin: str) -> None:
-        """Add the properties of an object that is merged into the context."""
+        """Add the properties of an object, as a step merges it into the context."""
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
             self.values |= {
@@ -88,8 +88,8 @@ def find_wiring_problems(
 ) -> Iterator[WiringProblem]:
     """Yield the problems of a chain of existing tools: missing and unknown arguments, and wrong types.
 
-    `input_schema` is that of the chain, and `outputs` are the paths of the values that it returns. A value whose schema
-    is unknown is not a problem.
+    `input_schema` is that of the chain, and `outputs` are the paths of its returned values. A value with an unknown
+    schema is not a problem.
     """
     context = ChainContext(is_open=not isinstance(input_schema.get("properties"), Mapping))
     context.add_properties(input_schema, "the input of the chain")

@@ -1,4 +1,4 @@
-"""Repairs invalid arguments that some models and clients send.
+"""Repairs invalid arguments of some models and clients.
 
 Some write JSON in a string where the schema wants an object, a list, a number or a boolean. `ArgumentRepair` parses
 such a string if the string itself does not fit and its content does. With `omitted`, it also leaves out nulls and empty
@@ -8,10 +8,10 @@ texts where the argument is optional:
     arguments: {"tags": "[1, 2]", "note": ""}   repaired: {"tags": [1, 2]}
 
 Valid arguments cost one check by the validator. For others, `_ArgumentWalk` walks arguments and schema together. A
-`_Place` has all schemas that apply to one value, after following references and `allOf`. Each place is built once per
-tool, when the first value needs it. Of alternatives (`anyOf`, `oneOf`), the walk uses the first that accepts the
-repaired value. The numbers of steps, of places and of characters of compiled schemas are limited, because references
-and alternatives multiply each other.
+`_Place` has all schemas for one value, after following references and `allOf`. Each place is built once per tool, when
+the first value needs it. Of alternatives (`anyOf`, `oneOf`), the walk uses the first that accepts the repaired value.
+The numbers of steps, of places and of characters of compiled schemas are limited, because references and alternatives
+multiply each other.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _ArgumentWalk:
         return self.repair(place, value, depth + 1)
 
     def _omit_values(self, place: _Place, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the object without optional properties with an `omitted` value that does not fit."""
+        """Return the object without optional properties with an unfitting `omitted` value."""
         copy = dict(value)
         for name, item in value.items():
             is_optional = item in self._omitted and name in place.optional_names
@@ -146,7 +146,7 @@ class _ArgumentWalk:
         return copy if len(copy) < len(value) else value
 
     def _choose_alternative(self, place: _Place, value: Any, depth: int) -> Any:
-        """Return the value if an alternative accepts it. Else repair it for the first alternative that then does."""
+        """Return the value if an alternative accepts it. Else repair it for the first alternative with success."""
         for union in place.unions:
             if any(self._is_accepted(branch, value) for branch in union):
                 continue
@@ -158,7 +158,7 @@ class _ArgumentWalk:
         return value
 
     def _is_accepted(self, branch: _Place, value: Any) -> bool:
-        """Whether an alternative accepts a value. When no steps are left, the answer is yes, which ends the search."""
+        """Whether an alternative accepts a value. When no steps are left, the answer is yes, to end the search."""
         self._steps_left -= self._count_values(value, 0)
         return self._steps_left < 0 or branch.accepts(value)
 
@@ -172,7 +172,7 @@ class _ArgumentWalk:
 
 
 def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text, or `_NOT_JSON`, also for a text that JSON parsers read differently."""
+    """Return the value of a JSON text, or `_NOT_JSON`, also if JSON parsers read the text differently."""
     try:
         # orjson rejects deep nesting, NaN and lone surrogates. `STRICT` rejects duplicate names, and reads large
         # integers exactly.
@@ -232,7 +232,7 @@ class _SchemaReader:
 
 
 class _Place:
-    """A place in a schema, such as a property, with all schemas that apply to its values."""
+    """A place in a schema, such as a property, with all schemas for its values."""
 
     def __init__(self, reader: _SchemaReader, schemas: Sequence[Any]) -> None:
         self._reader = reader
@@ -244,7 +244,7 @@ class _Place:
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The types of values that can fit."""
+        """The types of fitting values."""
         return list_types({"allOf": [*self._direct_schemas]}, self._reader.schema)
 
     @cached_property
@@ -323,7 +323,7 @@ def _list_property_schemas(schema: Mapping[str, Any], name: str | None) -> Itera
 
 
 def _get_prefix(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the schemas for the first items, which drafts before 2020-12 have as a list of `items`."""
+    """Return the schemas for the first items. Drafts before 2020-12 have them in a list of `items`."""
     prefix = schema.get("prefixItems", schema.get("items"))
     return prefix if isinstance(prefix, list) else ()
 

@@ -1,6 +1,6 @@
-"""A dialect consists of the changes to the list of tools, and to arguments, that suit a client.
+"""A dialect consists of changes to the list of tools, and to arguments, for a client.
 
-The setting `dialect` names a client. `Profile.dialect` derives the changes from what is known about it.
+The setting `dialect` names a client. `Profile.dialect` derives the changes from the facts about it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class SchemaDialect(NamedTuple):
-    """The changes, of which none is made by default."""
+    """The changes. By default, none is made."""
 
     inline_references: bool = False
     """References are replaced by their targets."""

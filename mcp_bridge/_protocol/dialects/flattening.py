@@ -11,9 +11,9 @@ combination of arguments that fits no alternative.
 
 `ShapeBuilder` computes a `Shape` for each schema from the bottom up: the properties, the required ones, and the schema
 of all other properties. `_merge_any` joins the shapes of `anyOf`, where a property needs to fit only one of them.
-`_merge_all` combines the result with the properties of the schema around it, which apply too. A property that occurs
-only in some alternatives has no certain schema, because the others allow any value. If another part of the schema has a
-certain one for the property, that one is used.
+`_merge_all` combines the result with the properties of the schema around it, because they apply too. A property that
+occurs only in some alternatives has no certain schema, because the others allow any value. A certain schema of another
+part replaces it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FlatSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is known about the properties of an object.
+    """The known facts about the properties of an object.
 
     Attributes:
         properties: The schemas of properties by name.
@@ -231,7 +231,7 @@ def _read_own_shape(schema: Mapping[str, Any]) -> Shape:
 def _list_groups(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
     """Yield the combinators of a schema as lists of schemas. An object must fit one schema of each list.
 
-    `$ref` and each schema of `allOf` are lists with one schema. A reference to the root, which would never end, accepts
+    `$ref` and each schema of `allOf` are lists with one schema. A reference to the root would never end, so it accepts
     anything. Raises CannotRewrite for a reference to nothing.
     """
     reference = schema.get("$ref")

@@ -1,4 +1,4 @@
-"""Finds the tools that a client would reject or degrade, with advice for each finding.
+"""Finds the tools with problems in a client, with advice for each finding.
 
 `mcp-bridge lint` shows the findings. Each kind of fact in a client's profile has one rule here (`_RULES`).
 """
@@ -47,7 +47,7 @@ class LintFinding:
         tool: The name of the tool; empty for the whole list.
         path: A JSON path into the listed tool.
         text: The problem, and how the client behaves.
-        cure: What to do about it.
+        cure: Advice for the author.
         source: Where the behaviour of the client is documented.
         original: The tool's name before it was changed for clients; empty if it is the same.
     """
@@ -76,7 +76,7 @@ class ListedTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Violation:
-    """What a rule yields: a violation of a fact. The fields are those of `LintFinding`."""
+    """A violation of a fact, found by a rule. The fields are those of `LintFinding`."""
 
     text: str
     cure: str
@@ -97,7 +97,7 @@ def lint(
     result: int | None = None,
     count: int | None = None,
 ) -> Sequence[LintFinding]:
-    """Return the problems that a client has with these tools, worst first. Never raises.
+    """Return the problems of the client with these tools, worst first. Never raises.
 
     Args:
         tools: The tools of a tools/list result.
@@ -184,7 +184,7 @@ def _check_keywords(fact: UnsupportedKeywords, listing: ListedTools, profile: Pr
 
 
 def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTools, profile: Profile) -> str:
-    """Return advice about a keyword: the dialect that removes it, or how to do without the keyword."""
+    """Return advice about a keyword: the dialect to remove it, or how to do without the keyword."""
     if word == "$ref":
         is_set = listing.dialect.inline_references
     elif fact.at == "root":

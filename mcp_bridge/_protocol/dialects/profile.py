@@ -52,7 +52,7 @@ class ToolCount(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsupportedKeywords(Fact):
-    """Keywords that the client does not support in an input schema, either at its root or anywhere."""
+    """Keywords without support in an input schema, either at its root or anywhere."""
 
     words: Sequence[str]
     at: Literal["root", "anywhere"] = "anywhere"
@@ -105,7 +105,7 @@ class Profile:
 
     @property
     def dialect(self) -> SchemaDialect:
-        """The changes for this client. Strings are parsed for every client, because it is models that write them."""
+        """The changes for this client. Strings are parsed for every client, because models write them."""
         keywords = [fact for fact in self.facts if isinstance(fact, UnsupportedKeywords)]
         return SchemaDialect(
             inline_references=any("$ref" in fact.words for fact in keywords),

@@ -1,13 +1,13 @@
 """A JSON-RPC 2.0 connection. Both sides may send requests at any time, so one class serves clients and servers.
 
-A request of the other side (`IncomingRequest`) gets at most one response. If the service knows the result at once,
+A request of the other side (`IncomingRequest`) gets at most one response. If the service returns the result itself,
 `receive` sends the response. Otherwise the service returns a coroutine:
 
 1. `receive` registers the request under its id and spawns `_serve` as a task.
 2. `IncomingRequest.run` awaits the coroutine in a block that `cancel` can interrupt, and builds the response.
 3. `_serve` removes the request, and sends the response unless the other side has cancelled the request. The server may
    also cancel a request, with an error as its response. If the code of the request then does not end, `abandon` sends
-   the error at once, and the later result is dropped.
+   the error early, and the later result is dropped.
 
 For a request of this side (`PendingRequest`), `request` waits until `receive` gets the response, the timeout passes or
 `close` ends the connection. A notification reports timeouts and cancellations to the other side.
@@ -45,7 +45,7 @@ ProgressListener = Callable[[Mapping[str, Any]], None]
 class MessageStream(Protocol):
     """Carries messages to the other side, in the order of `send`.
 
-    The defaults of the other methods are those of a stream that never waits and cannot be resumed.
+    By default, a stream never waits and cannot be resumed.
     """
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class Service(Protocol):
     """Serves the requests and notifications of the other side."""
 
     def handle_request(self, request: IncomingRequest) -> Any:
-        """Return the result, or a coroutine for the result, which runs in a task. Raises RpcError."""
+        """Return the result, or a coroutine for the result. The coroutine runs in a task. Raises RpcError."""
 
     def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Handle a notification. Raises RpcError for an invalid one; the connection logs the error."""
@@ -126,7 +126,7 @@ class PeerConnection:
 
     Args:
         service: Serves the requests and notifications of the other side.
-        stream: Carries the messages that do not belong to a request with its own stream.
+        stream: Carries all messages outside of requests with their own stream.
         tasks: Owns the tasks of requests.
         counter: Counts the requests of the other side in flight, until the connection is closed.
     """
@@ -150,7 +150,7 @@ class PeerConnection:
     def receive(self, message: Message, stream: MessageStream | None = None) -> bool:
         """Handle a valid JSON-RPC message. A request can have its own `stream` for its response and notifications.
 
-        Returns False for a response that is dropped because it belongs to no request of this side.
+        Returns False if a response belongs to no request of this side and is dropped.
         """
         if self._is_closed:
             return True
@@ -315,7 +315,7 @@ class PeerConnection:
 
 
 class PendingRequest:
-    """A request of this side that waits for its response."""
+    """A request of this side without a response yet."""
 
     def __init__(self, on_progress: ProgressListener | None) -> None:
         self.on_progress = on_progress
@@ -439,7 +439,7 @@ class IncomingRequest:
                 hold.lend()
 
     def reclaim_slots(self) -> None:
-        """Take back the slots that `lend_slots` has lent."""
+        """Take back the slots of `lend_slots`."""
         for hold in self.holds:
             if isinstance(hold, Slot):
                 hold.reclaim()
@@ -460,7 +460,7 @@ class IncomingRequest:
 
 
 def report_failure(method: str, error: BaseException) -> RpcError:
-    """Log an unexpected error, and return an error for the other side that contains only a reference to the log."""
+    """Log an unexpected error, and return an error with only a reference to the log for the other side."""
     reference = os.urandom(6).hex()
     logger.error("%s failed, reference %s", method, reference, exc_info=error)
     return RpcError(INTERNAL_ERROR, f"{method} failed with an internal error (reference {reference}).")

@@ -3,7 +3,7 @@
 Every transport parses with `parse_message`, so all of them reject the same messages. A message is rejected if another
 program, such as a gateway in front of the bridge, could read it differently: duplicate names, names that differ only in
 case, or numbers that lose digits. `_check_members` is the complete check, and `_is_usual_request` a fast one for the
-requests that most clients send.
+requests of most clients.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a
 def parse_message(line: bytes | None) -> Message | bytes:
     """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise.
 
-    None stands for a line that is too long.
+    None stands for an overlong line.
     """
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
@@ -75,7 +75,7 @@ def parse_message(line: bytes | None) -> Message | bytes:
 
 
 def repair_json(data: bytes) -> Any:
-    """Parse invalid JSON as far as its meaning is clear. Return None if that is impossible.
+    """Parse invalid JSON with a clear meaning. Return None if this is impossible.
 
     Bytes outside of UTF-8 and halves of surrogate pairs are replaced, NaN and infinities become null, and control
     characters may occur without an escape.
@@ -129,7 +129,7 @@ _LENIENT = json.JSONDecoder(strict=False, parse_constant=lambda name: None, pars
 
 
 def _is_usual_request(data: dict[str, Any]) -> bool:
-    """Whether a message is a request that needs no complete check, as most messages are.
+    """Whether a message is a usual request, for which no complete check is necessary.
 
     It has all members that `_check_members` would check in their usual form, and only usual params, so that no names
     can differ only in case.
@@ -192,7 +192,7 @@ _USUAL_PARAMS = frozenset({"_meta", "name", "arguments", "cursor", "uri"})
 
 
 def _find_ambiguity(data: dict[str, Any]) -> str | None:
-    """Return why other programs could read a message differently, such as programs that ignore case, or None."""
+    """Return why other programs could read a message differently, such as without regard to case, or None."""
     if not _MEMBERS.issuperset(data):
         for name in data:
             if name not in _MEMBERS and name.lower() in _MEMBERS:
@@ -233,7 +233,7 @@ def format_invalid(request_id: str | int | None, problem: str) -> bytes:
 def dump_message(message: Message) -> bytes:
     """Return a message as a line. Never raises.
 
-    A response that cannot be written as JSON becomes an error response. Any other such message becomes nothing.
+    An unwritable response becomes an error response. Any other such message becomes nothing.
     """
     try:
         # Appending the newline copies the line. The copy has exactly its size, and bytes of orjson up to twice as much,

@@ -1,8 +1,8 @@
 """Writes JSON-RPC messages as lines to a pipe. Senders never block; `drain` waits for a slow reader.
 
 `send` appends to a buffer. On asyncio, a callback of the loop then writes the whole buffer without waiting, so messages
-of one iteration of the loop cost one system call. The task `run` writes what the pipe did not accept at once. On trio,
-which has no such callback, it writes everything.
+of one iteration of the loop cost one system call. The task `run` writes the rest when the pipe accepts it. Trio has no
+such callback, so the task writes everything there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BUFFERED_OUTPUT = 1024 * 1024
 
 
 class MessageWriter(MessageStream):
-    """A message stream that writes to a descriptor. It encodes a message when the message is sent.
+    """A message stream over a descriptor. It encodes a message when the message is sent.
 
     If more than `limit` bytes wait, the reader counts as gone. `lost` is set when the reader has gone.
     """
@@ -85,7 +85,7 @@ class MessageWriter(MessageStream):
             self._notify()
 
     def _write_now(self) -> None:
-        """Write without waiting, which costs less than waking the task `run`."""
+        """Write without waiting. This costs less than waking the task `run`."""
         self._is_scheduled = False
         # `run` is in the middle of a write, and will write the new bytes after it.
         if self._is_writing:

@@ -1,4 +1,4 @@
-"""Renders annotations and icons, without fields that would make a client reject the whole message."""
+"""Renders annotations and icons, without invalid fields, for which a client may reject the whole message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger("mcp_bridge.wire")
 
 
 def select_annotations(annotations: Any) -> dict[str, Any]:
-    """Return those annotations of content or a resource that MCP defines, if their values are valid."""
+    """Return MCP's annotations of content or a resource, if their values are valid."""
     if annotations is None:
         return {}
     values = to_plain_mapping(annotations)

@@ -1,4 +1,4 @@
-"""Describes the shape of arguments, which are their types and sizes without their values, for the audit trail."""
+"""Describes the shape of arguments (their types and sizes without their values) for the audit trail."""
 
 from __future__ import annotations
 

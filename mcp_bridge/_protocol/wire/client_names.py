@@ -13,7 +13,7 @@ _UNSAFE_CHARACTER = r"[^A-Za-z0-9_-]"
 def to_client_name(name: str) -> str:
     """Return a safe name unchanged. In other names, replace unsafe characters, and append a hash of the name.
 
-    The hash keeps names different that have become equal.
+    The hash keeps different names different.
     """
     if _SAFE_NAME.fullmatch(name):
         return name

@@ -19,7 +19,7 @@ def render_blocks(content: Any, version: str) -> list[dict[str, Any]]:
 
 
 def render_block(item: Any, version: str) -> dict[str, Any]:
-    """Render one block as a JSON-ready dict. Content that `version` does not have becomes text.
+    """Render one block as a JSON-ready dict. Content of later versions becomes text.
 
     A block with fields of wrong types becomes text too, because clients drop a whole result for one invalid block.
     """

@@ -1,4 +1,4 @@
-"""Reads content blocks that clients and other servers have sent."""
+"""Reads content blocks from clients and other servers."""
 
 from __future__ import annotations
 

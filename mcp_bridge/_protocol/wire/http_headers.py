@@ -1,4 +1,4 @@
-"""Encodes and decodes HTTP headers that repeat parts of the body (2026-07-28, basic/transports/streamable-http).
+"""Encodes and decodes HTTP headers with copies of parts of the body (2026-07-28, basic/transports/streamable-http).
 
 A gateway can route a stateless request by these headers without parsing the body.
 """

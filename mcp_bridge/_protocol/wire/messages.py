@@ -1,6 +1,6 @@
 """Turns the return values of prompt handlers into results with messages, and renders messages for the client.
 
-`render_messages` renders those of prompts/get and those of sampling requests, which have the same form.
+`render_messages` renders those of prompts/get and of sampling requests. Both have the same form.
 """
 
 from __future__ import annotations

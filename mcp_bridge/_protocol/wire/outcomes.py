@@ -19,7 +19,7 @@ class ErrorOutcome(NamedTuple):
     Attributes:
         error: The class of the error.
         meaning: The cause, for docs/errors.md.
-        advice: What the caller should do, for docs/errors.md.
+        advice: The advice to the caller, for docs/errors.md.
         rpc_code: The code of the JSON-RPC error; None for an error that is a result with `isError`.
     """
 

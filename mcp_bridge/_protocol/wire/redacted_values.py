@@ -14,7 +14,7 @@ def redact_arguments(arguments: Any, redactor: Redactor) -> Any:
     """Return arguments as JSON-ready data without secrets.
 
     A value under a key such as `password` is redacted everywhere in the arguments, also within other texts. Raises
-    TypeError, ValueError or RecursionError for a value outside of JSON, which a caller in this process can pass.
+    TypeError, ValueError or RecursionError for a value outside of JSON. A caller in this process can pass any value.
     """
     plain = to_plain(arguments)
     return redact_values(plain, Redactor(find_secret_values(plain)), redactor)
@@ -31,7 +31,7 @@ def redact_values(value: Any, *redactors: Redactor) -> Any:
 def _mask_secrets(value: Any, *, is_secret: bool = False) -> Any:
     """Return a value without the texts and numbers directly under the name of a secret.
 
-    Even short ones are masked, which a `Redactor` would not search for in texts.
+    Even short ones are masked, although a `Redactor` does not search for them in texts.
     """
     if isinstance(value, Mapping):
         return {key: _mask_secrets(item, is_secret=is_secret_key(str(key))) for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""Gives schemas of tools the form that MCP requires, which is an object at the root.
+"""Gives schemas of tools the form of MCP: an object at the root.
 
 A schema for anything else is wrapped: the object then has the value as its only property. With the key `input`,
 `{"type": "string"}` becomes `{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}`.
@@ -42,7 +42,7 @@ def as_object(schema: Any) -> dict[str, Any]:
 
 
 def sanitize_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without those keywords at the root whose values have types that MCP does not accept."""
+    """Return a schema without keywords at the root if MCP does not accept the types of their values."""
     copy: dict[str, Any] = to_plain(schema)
     if not isinstance(copy.get("$schema", ""), str):
         del copy["$schema"]

@@ -187,7 +187,7 @@ def render_output_schema(tool: WireTool, version: str) -> dict[str, Any] | None:
 def to_mcp(result: ToolResult, tool: WireTool, version: str) -> dict[str, Any]:
     """Render a result as a JSON-ready dict.
 
-    An output that is an object or has a declared schema becomes structured content in addition to text.
+    An object, or an output with a declared schema, becomes structured content in addition to text.
     """
     response: dict[str, Any] = dict(COMPLETE) if has_feature(version, STATELESS) else {}
     if result.is_error:
@@ -226,7 +226,7 @@ def render_meta(result: ToolResult, version: str) -> dict[str, Any]:
 
 
 def _has_injections(content: Any) -> bool:
-    """Whether content has a text that a policy has added."""
+    """Whether content has an injected text of a policy."""
     from mcp_bridge._contracts.content import Content, InjectedText
 
     if content is None or isinstance(content, str | bytes | Content):

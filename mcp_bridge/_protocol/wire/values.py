@@ -1,8 +1,8 @@
 """Turns the return values of handlers into ToolResults with JSON-ready output.
 
-The tool has run when its value is converted, so only values are rejected that cannot be sent at all. Most values
-consist of JSON types. `_encode_plain` serialises these in one pass, which is also the check, and the result keeps the
-text for the response. `_Conversion` converts all other values.
+The tool has run when its value is converted, so a value is rejected only if it cannot be sent at all. Most values
+consist of JSON types. `_encode_plain` serialises and checks these in one pass, and the result keeps the text for the
+response. `_Conversion` converts all other values.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def to_result(value: Any) -> ToolResult:
 
 
 def _convert_output(value: Any) -> tuple[Any, tuple[Content, ...] | None]:
-    """Return an output as JSON types. If a number was lost, also return content that explains this to the model."""
+    """Return an output as JSON types. If a number was lost, also return content with an explanation for the model."""
     conversion = _Conversion(is_strict=True)
     output = conversion.run(value)
     if not conversion.has_lost_number:
@@ -119,7 +119,7 @@ def _read_sdk_value(value: Any) -> ToolResult:
 
 
 def _dump_sdk_value(value: Any) -> dict[str, Any]:
-    """Return the JSON of a model of the MCP SDK, or of an object that has one, such as FastMCP's Image."""
+    """Return the JSON of a model of the MCP SDK, or of an object with such a model (FastMCP's Image)."""
     for name in ("to_image_content", "to_audio_content", "to_resource_content"):
         convert = getattr(value, name, None)
         if callable(convert):
@@ -130,7 +130,7 @@ def _dump_sdk_value(value: Any) -> dict[str, Any]:
 
 
 def _normalize_result(value: ToolResult) -> ToolResult:
-    """Return a handler's own result with a plain output, and with an error and a code that are text."""
+    """Return a handler's own result with a plain output, and with an error and a code as text."""
     if not isinstance(value.error, _OPTIONAL_TEXT) or not isinstance(value.code, _OPTIONAL_TEXT):
         error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_optional_text(value.error)
         code = _as_optional_text(value.code)

@@ -1,4 +1,4 @@
-"""Decides which IP addresses the HTTP client may connect to: public ones, and networks of the settings."""
+"""Decides about the IP addresses for the HTTP client: public ones, and networks of the settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AddressPolicy(NamedTuple):
     networks: tuple[Network, ...] = ()
 
     def is_allowed(self, address: Address, *, encrypted: bool) -> bool:
-        """Whether an address is allowed. For an IPv6 address that contains IPv4 addresses, these decide."""
+        """Whether an address is allowed. For an IPv6 address with IPv4 addresses inside, these decide."""
         is_public = True
         for target in list_targets(address):
             if any(target in network for network in self.networks):
@@ -62,7 +62,7 @@ class AddressPolicy(NamedTuple):
 
 
 def list_targets(address: Address) -> list[Address]:
-    """List the addresses that a connection may reach: the IPv4 addresses inside an IPv6 address, or the address."""
+    """List the possible targets of a connection: the IPv4 addresses inside an IPv6 address, or the address."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

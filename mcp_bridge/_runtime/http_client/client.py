@@ -117,7 +117,7 @@ class HttpClient:
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert the errors of httpx2 to those of this client, whose texts contain no URL."""
+    """Convert the errors of httpx2 to those of this client, without URLs in their texts."""
     try:
         yield
     except httpx2.InvalidURL:
