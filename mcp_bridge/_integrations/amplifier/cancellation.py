@@ -1,8 +1,8 @@
-"""The request of a session to its modules to stop.
+"""The token through which a session asks its modules to stop, with the API of `amplifier_core.cancellation`.
 
 A token goes from `none` to `graceful`, which lets running tools finish, or to `immediate`. It never goes back, except
-by `reset`. A subagent's session registers its token as a child, and is cancelled together with its parent.
-The token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
+by `reset`. The session of a subagent registers its token as a child, so it is cancelled together with its parent. The
+token only stores the request: loops and tools read it, or register callbacks with `on_cancel`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CancellationState(Enum):
 
 
 class CancellationToken:
-    """Set by the session and read by its modules. It knows the running tools by the ids of their calls.
+    """A request to stop, set by the session and read by its modules. It also lists the running tools.
 
     >>> token = CancellationToken()
     >>> token.request_graceful()
@@ -53,7 +53,7 @@ class CancellationToken:
 
     @property
     def is_graceful(self) -> bool:
-        """Whether the session stops once the running tools are done."""
+        """Whether the session stops when the running tools have finished."""
         return self._state is CancellationState.GRACEFUL
 
     @property
@@ -74,7 +74,7 @@ class CancellationToken:
         self.request_graceful()
 
     def request_graceful(self) -> bool:
-        """Stop once the running tools are done. Returns False if the session is already stopping."""
+        """Stop when the running tools have finished. Returns False if the session is already stopping."""
         return self._escalate(CancellationState.GRACEFUL)
 
     def request_immediate(self) -> bool:

@@ -1,4 +1,4 @@
-"""Content blocks in events of providers; the names are those of `amplifier_core.content_models`."""
+"""The content blocks in the events of providers, under the names of `amplifier_core.content_models`."""
 
 from __future__ import annotations
 

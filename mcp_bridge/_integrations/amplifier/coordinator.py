@@ -1,22 +1,33 @@
-"""ModuleCoordinator: where modules are mounted and find each other (the entry points of all contracts)."""
+"""ModuleCoordinator: modules are mounted on it, and find each other and the services of the host through it.
+
+A session has one coordinator. Each module receives it in `mount(coordinator, config)` (the entry points of all
+contracts). `BaseCoordinator` is the common base for the native host and amplifier-core.
+"""
 
 from __future__ import annotations
 
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, MutableMapping
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 from uuid import uuid4
 
 import anyio
 
 from mcp_bridge._integrations.amplifier.cancellation import CancellationToken
-from mcp_bridge._integrations.amplifier.errors import MountCollision, log_errors
-from mcp_bridge._integrations.amplifier.events import CANCEL_REQUESTED
-from mcp_bridge._integrations.amplifier.hook_decisions import apply_decision
+from mcp_bridge._integrations.amplifier.errors import ApprovalTimeoutError, MountCollision, log_errors
+from mcp_bridge._integrations.amplifier.events import (
+    APPROVAL_DENIED,
+    APPROVAL_GRANTED,
+    APPROVAL_REQUIRED,
+    CANCEL_REQUESTED,
+)
+from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
 from mcp_bridge._integrations.amplifier.hooks import HookRegistry
 from mcp_bridge._integrations.amplifier.models import HookResult
-from mcp_bridge._runtime.third_party import resolve_awaitable
+from mcp_bridge._policies.approvals.decisions import ApprovalDecision
+from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS, is_grant
+from mcp_bridge._runtime.third_party import is_own_cancellation, resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -84,7 +95,10 @@ class MountPoints(dict[str, Any]):
 
 
 class Completed:
-    """The return value of a method of the contracts without anything to wait for. Awaiting it is optional."""
+    """The return value of `mount` and `unmount`. Both wait for nothing, so awaiting it is optional.
+
+    The contracts await `coordinator.mount`, but mount a resolver without awaiting it (Module Source Protocol).
+    """
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
@@ -107,11 +121,19 @@ class SessionObject:
         return self.get_coordinator()
 
 
+@runtime_checkable
+class EventApprover(Protocol):
+    """An approval system that applies the time limit and the default of a hook itself."""
+
+    async def approve_event(self, decision: HookResult, event: str) -> ApprovalDecision:
+        """Ask the user about an event, as the hooks' combined decision requires."""
+
+
 class BaseCoordinator:
     """The common base of the native coordinator and amplifier-core's.
 
     No module replaces another silently, and the failure of one never affects the others. A subclass provides
-    the attributes below. With `on_collision`, `mount` reports a used name instead of raising.
+    the attributes below. With `on_collision`, `mount` reports a used name instead of raising MountCollision.
     """
 
     on_collision: Callable[[MountCollision], None] | None = None
@@ -145,7 +167,7 @@ class BaseCoordinator:
         if not key:
             raise ValueError(f"mount at '{point}': the module has no name. Give mount(..., name=...)")
         try:
-            # The source reports a name that is not text.
+            # If the name is not text, `ToolHandler.build_entry` reports it.
             modules[str(key)] = module
         except MountCollision as collision:
             if self.on_collision is None:
@@ -163,9 +185,11 @@ class BaseCoordinator:
         return Completed()
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
-        """Return the module of a mount point, its modules by name, or one of these by its `name`; None for none.
+        """Return what is mounted at a mount point, or None.
 
-        `session` has the orchestrator and the context by name. Raises ValueError for an unknown mount point.
+        This is the module itself if the mount point holds one, else the module with `name`, or without `name` a dict of
+        all its modules. For `session`, it is a dict of the orchestrator and the context. Raises ValueError for an
+        unknown mount point.
         """
         if mount_point == _SESSION_POINT and name is None:
             return {point: self.mount_points[point] for point in AGENT_POINTS if self.mount_points[point] is not None}
@@ -178,7 +202,7 @@ class BaseCoordinator:
     get_mounted = get
 
     def on_capability(self, name: str, callback: Callable[[Any], None]) -> None:
-        """Call back with every value registered under a name, including an earlier one."""
+        """Call `callback` with the value of a capability, if it is registered, and with each later value."""
         self._capability_callbacks[name] = callback
         value = self.get_capability(name)
         if value is not None:
@@ -204,9 +228,9 @@ class BaseCoordinator:
             self._cleanups.append(cleanup)
 
     async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
-        """Call every cleanup, the last one first, with `timeout` seconds each, also while the caller is cancelled.
+        """Call every cleanup, also if the caller is cancelled. The last registered cleanup is the first.
 
-        Errors are logged.
+        Each has `timeout` seconds. Errors are logged.
         """
         # A cleanup may register another one.
         while self._cleanups:
@@ -217,11 +241,68 @@ class BaseCoordinator:
                 logger.error("cancelled the cleanup of a module after %s seconds", timeout)
 
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
-        """Apply the decision of hooks: store texts for the model, show messages, ask the user.
+        """Apply the decision of hooks: show the message, store texts for the model in the context, and ask the user.
 
-        Returns a `deny` if the user declines, else the decision.
+        Returns a `deny` if the user declines, a `continue` if the user agrees, else the decision. A failing step never
+        skips the others.
         """
-        return await apply_decision(self, result, event, hook_name)
+        if result.user_message:
+            with log_errors("cannot show the message of a hook"):
+                await self._show_message(result, hook_name)
+        for injection in get_injections(result):
+            context = None if injection.ephemeral else self.get("context")
+            if context is not None:
+                with log_errors("cannot store an injected text in the context"):
+                    await resolve_awaitable(context.add_message({"role": injection.role, "content": injection.content}))
+        if result.action != "ask_user":
+            decision: HookResult = result
+            return decision
+        prompt = result.approval_prompt or "Allow this?"
+        options = result.approval_options or list(DEFAULT_OPTIONS)
+        await self.hooks.emit(APPROVAL_REQUIRED, {"prompt": prompt, "event": event, "options": options})
+        choice, reason = await self._ask_user(result, event, prompt, options)
+        data, is_silent = result.data, result.suppress_output
+        if is_grant(choice):
+            await self.hooks.emit(APPROVAL_GRANTED, {"prompt": prompt, "choice": choice})
+            return HookResult(action="continue", data=data, suppress_output=is_silent)
+        await self.hooks.emit(APPROVAL_DENIED, {"prompt": prompt, "choice": choice})
+        return HookResult(action="deny", data=data, reason=reason, suppress_output=is_silent)
+
+    async def _show_message(self, result: HookResult, hook_name: str) -> None:
+        source = result.user_message_source or hook_name
+        show = getattr(self.display_system, "show_message", None)
+        if show is None:
+            logger.info("%s: %s", source, result.user_message)
+        else:
+            await resolve_awaitable(show(result.user_message, result.user_message_level, source))
+
+    async def _ask_user(self, result: HookResult, event: str, prompt: str, options: list[str]) -> tuple[str, str]:
+        """Return the user's choice, and the reason to report if that choice denies.
+
+        The hook's default applies on a timeout; without a working approval system the choice is always `deny`.
+        """
+        system = self.approval_system
+        if system is None:
+            logger.warning("a hook asks for approval, but there is no approval system: %s", prompt)
+            return "deny", "This needs the user's approval, and no approval system is available."
+        try:
+            if isinstance(system, EventApprover):
+                decision = await system.approve_event(result, event)
+                allow, deny = DEFAULT_OPTIONS
+                choice = allow if decision.is_allowed else deny
+                return choice, decision.reason or "The user declined."
+            with anyio.fail_after(result.approval_timeout):
+                request = system.request_approval(prompt, options, result.approval_timeout, result.approval_default)
+                choice = await resolve_awaitable(request)
+        except BaseException as error:
+            if is_own_cancellation(error):
+                raise
+            # A module may raise amplifier-core's class, so compare the names, too.
+            if isinstance(error, TimeoutError) or type(error).__name__ == ApprovalTimeoutError.__name__:
+                return result.approval_default, "This needs the user's approval, and the request timed out."
+            logger.exception("cannot ask the user for approval: %s", prompt)
+            return "deny", "This needs the user's approval, and the request failed."
+        return str(choice), f"The user chose: {choice}"
 
     async def request_cancel(self, immediate: bool = False) -> None:
         token = self.cancellation
@@ -240,8 +321,11 @@ class BaseCoordinator:
         capabilities = {name: id(self.get_capability(name)) for name in self.to_dict()["capabilities"]}
         state = dict.fromkeys(self.session_state)
         return {
-            "capabilities": capabilities, "contributors": contributors, "cleanups": len(self._cleanups), "state": state,
-        }  # fmt: skip
+            "capabilities": capabilities,
+            "contributors": contributors,
+            "cleanups": len(self._cleanups),
+            "state": state,
+        }
 
     def _get_modules(self, point: str) -> dict[str, Any]:
         if point not in NAMED_POINTS:
@@ -319,7 +403,11 @@ class ModuleCoordinator(BaseCoordinator):
 
 
 def _resolve_point(point: str, name: str | None) -> tuple[str, str | None]:
-    """Return the mount point and the name. `session` with the name of an agent's mount point means this point."""
+    """Return the mount point and the name.
+
+    The contracts mount an orchestrator or a context at `session` under this name. amplifier-core has no such mount
+    point, but one for each of the two.
+    """
     if point == _SESSION_POINT and name in AGENT_POINTS:
         return str(name), None
     return point, name

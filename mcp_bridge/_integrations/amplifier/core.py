@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,15 +23,16 @@ from amplifier_core.loader import ModuleValidationError
 
 from mcp_bridge._integrations.amplifier.coordinator import CLEANUP_TIMEOUT, BaseCoordinator, MountPoints, SessionObject
 from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
-from mcp_bridge._integrations.amplifier.hook_decisions import apply_decision, get_injections, parse_hook_result
+from mcp_bridge._integrations.amplifier.hook_decisions import get_injections, parse_hook_result
 from mcp_bridge._integrations.amplifier.hooks import Handler, HookRegistry
-from mcp_bridge._integrations.amplifier.loader import ModuleLoader, import_mount
+from mcp_bridge._integrations.amplifier.loader import LoadedModule, ModuleLoader, import_located_module
 from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._integrations.amplifier.module_import import is_foreign
 from mcp_bridge._runtime.third_party import resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
+# The name of the bridge's handlers in amplifier-core's registry.
 _RELAY_NAME = "mcp-bridge"
 # amplifier-core estimates tokens in the same way.
 _CHARACTERS_PER_TOKEN = 4
@@ -124,7 +126,7 @@ class CoreCoordinator(BaseCoordinator, amplifier_core.ModuleCoordinator):  # typ
         decision = parse_hook_result(result) or HookResult()
         for injection in get_injections(decision):
             self._count_injection(injection.content, hook_name)
-        outcome = await apply_decision(self, decision, event, hook_name)
+        outcome = await super().process_hook_result(decision, event, hook_name)
         return result if outcome is decision else to_core_result(outcome)
 
     async def cleanup(self, timeout: float = CLEANUP_TIMEOUT) -> None:
@@ -169,8 +171,9 @@ class _CoreMountPoints(MountPoints):
 class CoreLoader(ModuleLoader):
     """Loads modules with amplifier-core's loader. It validates them, and runs other languages than Python.
 
-    A module is loaded natively if that loader cannot load it, for example a single file, or if it fails the validation;
-    a failed validation is logged.
+    If that loader cannot load a module, for example a single file, the bridge imports it. If a module fails the
+    validation, the failure is logged, and the module is mounted anyway, because the validators accept less than the
+    contracts.
     """
 
     def __init__(self, coordinator: CoreCoordinator, search_paths: Sequence[str | Path] = ()) -> None:
@@ -178,20 +181,18 @@ class CoreLoader(ModuleLoader):
         self.core = amplifier_core.ModuleLoader(_ResolverAdapter(self, coordinator))
         coordinator.loader = self.core
 
-    async def find_mount(
-        self, module_id: str, hint: Any = None, coordinator: Any = None
-    ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """Return the function that mounts a module: with amplifier-core's loader if that can load it, or natively."""
-        where = await self.locate(module_id, hint, coordinator)
-        if isinstance(where, Path) and is_foreign(where):
-            return partial(self._mount_foreign, module_id, hint), None
-        mount, ready = import_mount(where, module_id)
+    async def import_module(self, module_id: str, hint: Any = None, coordinator: Any = None) -> LoadedModule:
+        """Import a module. If possible, its `mount` uses amplifier-core's loader."""
+        location = await self.locate(module_id, hint, coordinator)
+        if isinstance(location, Path) and is_foreign(location):
+            return LoadedModule(partial(self._mount_foreign, module_id, hint))
+        module = import_located_module(location, module_id)
         # Every version of amplifier-core's loader can find and import such a package.
         name = f"amplifier_module_{module_id.replace('-', '_')}"
-        is_package = isinstance(where, Path) and (where / name / "__init__.py").is_file()
-        if is_package and inspect.iscoroutinefunction(mount):
-            return partial(self._mount_validated, module_id, hint, mount), ready
-        return mount, ready
+        is_package = isinstance(location, Path) and (location / name / "__init__.py").is_file()
+        if is_package and inspect.iscoroutinefunction(module.mount):
+            return replace(module, mount=partial(self._mount_validated, module_id, hint, module.mount))
+        return module
 
     @property
     def pending_count(self) -> int:
@@ -210,9 +211,10 @@ class CoreLoader(ModuleLoader):
     async def _mount_validated(
         self, module_id: str, hint: Any, mount: Callable[..., Any], coordinator: Any, config: dict[str, Any]
     ) -> Any:
-        """Validate and mount a module. Validation mounts it, too, so it gets a copy of the configuration."""
+        """Validate and mount a module."""
         try:
             with _hide_load_errors():
+                # The validation mounts the module on a stand-in, and its `mount` may change the configuration.
                 await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
         except ModuleValidationError as error:
             level = logging.DEBUG if module_id in self.reported else logging.WARNING
@@ -222,25 +224,25 @@ class CoreLoader(ModuleLoader):
 
 
 class _ResolverAdapter:
-    """Replaces a coordinator and its resolver: amplifier-core's loader finds modules where the bridge does."""
+    """Stands in for a coordinator and its resolver. Through it, amplifier-core's loader uses the bridge's locations."""
 
     def __init__(self, loader: ModuleLoader, coordinator: Any) -> None:
         self._loader = loader
         self._coordinator = coordinator
 
     def get(self, mount_point: str) -> Any:
-        """Return itself: amplifier-core's loader only gets the resolver."""
+        """Return this object: amplifier-core's loader gets nothing but the resolver from its coordinator."""
         return self
 
     async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
         """Locate a module. Raises amplifier-core's ModuleNotFoundError if its loader finds the module without help."""
         try:
-            where = await self._loader.locate(module_id, source_hint, self._coordinator)
+            location = await self._loader.locate(module_id, source_hint, self._coordinator)
         except ModuleNotFoundError as error:
             raise module_sources.ModuleNotFoundError(str(error)) from error
-        if not isinstance(where, Path):
+        if not isinstance(location, Path):
             raise module_sources.ModuleNotFoundError(f"module '{module_id}' is an installed entry point")
-        return SimpleNamespace(resolve=lambda: where)
+        return SimpleNamespace(resolve=lambda: location)
 
 
 def to_core_result(result: HookResult) -> Any:
@@ -249,7 +251,7 @@ def to_core_result(result: HookResult) -> Any:
 
 @contextmanager
 def _hide_load_errors() -> Iterator[None]:
-    """Do not log errors of amplifier-core's loader: it raises them, too, and the module may still be mounted."""
+    """Hide the errors in the log of amplifier-core's loader. It also raises them, and the caller logs them."""
     core_logger = logging.getLogger(ModuleValidationError.__module__)
 
     def is_no_error(record: logging.LogRecord) -> bool:

@@ -1,4 +1,7 @@
-"""Test doubles for tests of modules, on asyncio and trio (the sections "Testing" of the contracts)."""
+"""The test doubles for the tests of module authors, on asyncio and trio (the sections "Testing" of the contracts).
+
+The names are those of `amplifier_core.testing` and of the contracts. `mcp_bridge.amplifier.testing` publishes them.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,10 @@ class MockDisplay:
 
 
 class MockTool:
-    """A tool with the fixed result `return_value`, in amplifier-core `output`; an exception is raised.
+    """A tool with a fixed result. If the result is an exception, the tool raises it.
 
-    `call_count`, `inputs`, `last_input` and `execute.calls` record its calls.
+    The contracts call the result `return_value`, amplifier-core calls it `output`. `call_count`, `inputs`, `last_input`
+    and `execute.calls` record the calls.
     """
 
     def __init__(
@@ -155,9 +159,14 @@ class MockContextManager:
 
 
 class MockProvider:
-    """A language model with fixed `responses`, used in turn, then the last one again. `requests` records its calls."""
+    """A language model with fixed `responses`, used in turn, then the last one again. An exception is raised.
 
-    def __init__(self, responses: Sequence[str | ChatResponse] = ("Mock response",), name: str = "mock") -> None:
+    `requests` records its calls.
+    """
+
+    def __init__(
+        self, responses: Sequence[str | ChatResponse | Exception] = ("Mock response",), name: str = "mock"
+    ) -> None:
         self.name = name
         self.responses = list(responses)
         self.requests: list[ChatRequest] = []
@@ -177,6 +186,8 @@ class MockProvider:
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         self.requests.append(request)
         response = self.responses[min(self.call_count, len(self.responses)) - 1]
+        if isinstance(response, Exception):
+            raise response
         if isinstance(response, ChatResponse):
             return response
         usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
@@ -210,7 +221,7 @@ class EventRecorder:
 
 
 class ScriptedOrchestrator:
-    """An orchestrator with fixed `responses`, used in turn, then DONE. It calls neither model nor tools."""
+    """An orchestrator with fixed `responses`, used in turn, then DONE. It calls neither the model nor tools."""
 
     def __init__(self, responses: Sequence[str]) -> None:
         self.responses = list(responses)
@@ -219,7 +230,7 @@ class ScriptedOrchestrator:
     async def execute(
         self, prompt: str, context: Any, providers: dict[str, Any], tools: dict[str, Any], hooks: Any, **kwargs: Any
     ) -> str:
-        """Return the next response, and emit the events and store the messages of a turn."""
+        """Return the next response. Emit the events of an execution, and store its messages."""
         response = self.responses[self.call_count] if self.call_count < len(self.responses) else "DONE"
         self.call_count += 1
         await hooks.emit("session:start", {"prompt": prompt})

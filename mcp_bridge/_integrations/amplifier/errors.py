@@ -1,4 +1,4 @@
-"""Errors of modules."""
+"""The errors of finding, loading and mounting modules, and `log_errors`, to continue after an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of Amplifier's events (amplifier-core 2.0 and the Hook contract)."""
+"""The names of Amplifier's events (amplifier-core 2.0 and the Hook contract), and groups of them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ CANCEL_COMPLETED: Final = "cancel:completed"
 MODULE_ON_SESSION_READY_FAILED: Final = "module:on_session_ready_failed"
 MODULE_LOAD_FAILED: Final = "module:load_failed"
 
+# At this point, the module defines no other upper-case names than the events above.
 ALL_EVENTS: Final[tuple[str, ...]] = tuple(value for name, value in vars().items() if name.isupper())
 DECISIVE_EVENTS: Final = {
     PROMPT_SUBMIT: "The task",
@@ -55,7 +56,7 @@ DECISIVE_EVENTS: Final = {
     PROVIDER_RESPONSE: "A response of the agent's model",
     ORCHESTRATOR_COMPLETE: "The agent's response",
 }
-"""The events whose denial stops the run of an agent, and what errors call their subjects."""
+"""The events at which a denial stops the run of an agent, and the names of their subjects for errors."""
 AGENT_EVENTS: Final = frozenset({
     PROMPT_COMPLETE, PLAN_START, PLAN_END, PROVIDER_REQUEST, PROVIDER_RESPONSE, PROVIDER_RETRY, PROVIDER_ERROR,
     PROVIDER_THROTTLE, PROVIDER_TOOL_SEQUENCE_REPAIRED, PROVIDER_RESOLVE, LLM_REQUEST, LLM_RESPONSE,

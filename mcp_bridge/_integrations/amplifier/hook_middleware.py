@@ -28,7 +28,7 @@ from mcp_bridge._contracts.policy import CallNext, Layer, Policy, Stage
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._integrations.amplifier import events
-from mcp_bridge._integrations.amplifier.hook_decisions import RESULT_KEYS, get_injections
+from mcp_bridge._integrations.amplifier.hook_decisions import RESULT_KEYS, build_question, get_injections
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
 from mcp_bridge._integrations.amplifier.results import from_hook_data, to_content, to_hook_data
 from mcp_bridge._integrations.amplifier.running_call import BoundCall
@@ -42,7 +42,7 @@ from mcp_bridge._protocol.wire.values import Unreadable, as_text, to_plain, to_r
 
 
 class SessionHooks(Protocol):
-    """The hooks of one session."""
+    """The hooks of one session: its `HookRegistry`, or `DenyingHooks`."""
 
     def has_handlers(self, event: str) -> bool: ...
 
@@ -58,8 +58,9 @@ _ADVICE = "A hook changed the arguments. The operator of this server must fix th
 
 
 class HookMiddleware(Policy):
-    """Runs the hooks of a call's session; `acquire_hooks` opens them for the duration of the call.
+    """The policy for the hooks of a call's session.
 
+    `acquire_hooks` returns a context manager for the hooks, because the session must not end during the call.
     `on_result` receives the result of every tool call.
     """
 
@@ -93,8 +94,8 @@ class HookMiddleware(Policy):
 class _HookedCall:
     """One call under its hooks: the call with the changes of hooks, and their injected texts for the model.
 
-    `_unanswered` are the questions of the last event without an answer, because of a timeout or because the module
-    stopped waiting. The hooks have decided without the user, who may still answer.
+    `_unanswered` are the questions of the last event without an answer: they timed out, or the module stopped waiting.
+    The hooks have decided without the user, who may still answer.
     """
 
     _hooks: SessionHooks
@@ -111,13 +112,13 @@ class _HookedCall:
         elif isinstance(arguments, Mapping):
             arguments = dict(arguments)
         else:
-            # Clients send an argument that is not an object under this key.
+            # The data of hooks is an object. Clients send an argument that is not an object under this key.
             arguments = {INPUT: arguments}
         name = self._call.known_as or self._call.name
         return {"tool_name": name, "tool_input": arguments, "tool_call_id": self._call.id}
 
     async def _emit(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Return the decision of hooks. Their messages to the user go to the client's log."""
+        """Emit an event and return the decision of the hooks. Their messages to the user go to the client's log."""
         bound = BoundCall(self._call, self._ctx)
         with bound:
             decision = await self._hooks.collect_decision(event, data)
@@ -126,14 +127,14 @@ class _HookedCall:
         if decision.user_message:
             await self._log_message(decision)
             if self._hooks.has_handlers(events.USER_NOTIFICATION):
-                data = {
+                notification = {
                     **self._describe_call(),
                     "message": decision.user_message,
                     "level": decision.user_message_level,
                     "source": decision.user_message_source,
                 }
                 # The reaction to a notification causes no other notification, because this could go on forever.
-                await self._log_message(await self._hooks.collect_decision(events.USER_NOTIFICATION, data))
+                await self._log_message(await self._hooks.collect_decision(events.USER_NOTIFICATION, notification))
         return decision
 
     async def _log_message(self, decision: HookResult) -> None:
@@ -150,14 +151,14 @@ class _HookedCall:
                 raise ApprovalDeclined(f"{problem}.")
         if decision.action != "ask_user":
             return
-        if not decision.approval_prompt:
-            decision = decision.model_copy(update={"approval_prompt": prompt})
+        about = _find_subject(self._call, decision.data or {})
+        question = build_question(self._call, decision, prompt=prompt, about=about)
         options = list(decision.approval_options or DEFAULT_OPTIONS)
-        data = {**self._describe_call(), "event": event, "prompt": decision.approval_prompt, "options": options}
+        data = {**self._describe_call(), "event": event, "prompt": question.prompt, "options": options}
         await self._notify(events.APPROVAL_REQUIRED, data)
-        approval = await self._approvals.resolve_question(_build_question(self._call, decision), self._ctx)
+        approval = await self._approvals.resolve_question(question, self._ctx)
         await self._notify(events.APPROVAL_GRANTED if approval.is_allowed else events.APPROVAL_DENIED, data)
-        # If other hooks change the arguments after this, they must ask again.
+        # The approval is for these arguments. Other hooks that change them later must ask again.
         self._ctx.approved_call = self._call
         if not approval.is_allowed:
             text = f"{problem}: {decision.reason}" if decision.reason else f"{problem}."
@@ -181,7 +182,7 @@ class _HookedToolCall(_HookedCall):
     __slots__ = ()
 
     async def run(self, call_next: CallNext) -> ToolResult:
-        """Run the tool. A cancelled call emits no event: its client no longer waits for a result."""
+        """Run the tool. A cancelled call emits no further event, because its client no longer waits for a result."""
         try:
             if self._hooks.has_handlers(events.TOOL_PRE):
                 await self._emit_pre()
@@ -213,12 +214,12 @@ class _HookedToolCall(_HookedCall):
             self._ctx.record_decision(PolicyDecision("hooks", "denied", reason=decision.reason or ""))
             raise Denied(f"Tool '{name}' was denied: {decision.reason or 'a policy denies this call'}")
         new_input = (decision.data or data).get("tool_input")
-        # A hook that returns data replaces the object, even if it changes nothing.
+        # Most calls keep their arguments. Without a hook that returns data, this is the same object.
         if new_input is not data["tool_input"]:
             before = self._call
             arguments = _check_arguments(new_input, name)
             if not isinstance(before.arguments, Mapping | None):
-                # Hooks have seen an argument that is not an object under this key.
+                # `_describe_call` has put the argument under this key.
                 arguments = arguments.get(INPUT, arguments)
             self._call = replace(before, arguments=arguments)
             # A policy may have asked the user about the old arguments. Then the new ones need a question of their own.
@@ -230,7 +231,7 @@ class _HookedToolCall(_HookedCall):
         await self._approve(decision, events.TOOL_PRE, prompt, problem)
 
     def _check_call(self) -> None:
-        """Validate the call before the user is asked. The model cannot fix the change of a hook."""
+        """Validate the call before the user is asked. An error blames the hook, not the model."""
         if self._ctx.check is None:
             return
         try:
@@ -239,7 +240,7 @@ class _HookedToolCall(_HookedCall):
             raise InvalidArguments(error.details, tool=self._call.name, advice=_ADVICE) from None
 
     async def _run_tool(self, call_next: CallNext) -> ToolResult:
-        """Run the tool. A result in conflict with its schema becomes a failure for hooks."""
+        """Run the tool. A violation of the output schema becomes a failed result, and hooks receive it."""
         try:
             result: Any = await call_next(self._call, self._ctx)
         except InvalidOutput as error:
@@ -297,24 +298,14 @@ class _HookedPrompt(_HookedCall):
         return {"prompt_name": self._call.name, "arguments": dict(self._call.arguments or {})}
 
 
-def _build_question(call: ToolCall, decision: HookResult) -> ApprovalQuestion:
-    """Return the question of a decision, about the call and the prompt or the result in the data of the event."""
-    data = decision.data or {}
-    subject: Any
+def _find_subject(call: ToolCall, data: Mapping[str, Any]) -> Any:
+    """Return the subject of a question besides the arguments: the prompt or the result in the data of the event."""
     if call.kind == "prompt":
-        subject = [data.get("prompt"), data.get("messages")]
-    else:
-        subject = next((data[key] for key in RESULT_KEYS if key in data), None)
-    return ApprovalQuestion(
-        tool=call.name,
-        arguments=call.arguments,
-        prompt=decision.approval_prompt or f"Allow the tool '{call.name}' to run?",
-        options=tuple(decision.approval_options) if decision.approval_options else None,
-        timeout=decision.approval_timeout,
-        default=decision.approval_default,
-        about=subject,
-        kind=call.kind,
-    )
+        return [data.get("prompt"), data.get("messages")]
+    for key in RESULT_KEYS:
+        if key in data:
+            return data[key]
+    return None
 
 
 def _check_arguments(value: Any, tool: str) -> dict[str, Any]:
@@ -337,10 +328,10 @@ def _find_changed_result(data: Mapping[str, Any], before: Any) -> Any:
 
 
 def _name_hooks(names: Sequence[str]) -> str:
-    quoted = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
     if not names:
         return "a hook"
-    return f"the hook {quoted}" if len(names) == 1 else f"the hooks {quoted}"
+    quoted_names = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
+    return f"the hook {quoted_names}" if len(names) == 1 else f"the hooks {quoted_names}"
 
 
 def _append_texts(result: ToolResult, texts: Sequence[InjectedText]) -> ToolResult:
@@ -353,16 +344,16 @@ def _append_texts(result: ToolResult, texts: Sequence[InjectedText]) -> ToolResu
     elif isinstance(content, str | bytes | Content):
         content = [content]
     blocks = list(content)
-    # A call may return the result of a nested call, which already has its texts.
-    present = {block.text for block in blocks if isinstance(block, InjectedText)}
-    blocks += [text for text in texts if text.text not in present]
+    # A tool may return the result of a nested call, which already has the texts of that call.
+    present_texts = {block.text for block in blocks if isinstance(block, InjectedText)}
+    blocks += [text for text in texts if text.text not in present_texts]
     return replace(result, content=tuple(blocks))
 
 
 def _read_changed_messages(data: Mapping[str, Any], messages: Sequence[Any], text: str) -> list[Any] | None:
     """Return the changed messages, or None for no change.
 
-    Hooks change the messages, or only the text. A changed text replaces the messages by a single one.
+    Hooks can change the messages, or only the text. A changed text replaces all messages by a single one.
     """
     new_messages = data.get("messages", messages)
     if new_messages != messages and isinstance(new_messages, Sequence) and not isinstance(new_messages, str):
@@ -378,5 +369,5 @@ def _read_message(message: Any) -> Message:
 
 
 def _check_role(role: Any) -> Literal["user", "assistant"]:
-    """Return a role of MCP prompts. They have no system role."""
+    """Return a role of MCP prompts. `system`, the default role of injected texts, becomes `user`."""
     return role if role in ROLES else "user"

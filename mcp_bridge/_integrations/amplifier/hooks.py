@@ -1,7 +1,7 @@
-"""The registry of hooks: the handlers of events, and how they run (HOOK_CONTRACT 1.0.0).
+"""The registry of hooks: it has the handlers of each event and runs them (HOOK_CONTRACT 1.0.0).
 
-It is stricter than amplifier-core's: a failing handler denies where the registry fails closed, modified data stays
-modified when another handler asks or injects, no message to the user is lost, and handlers get copies of the data.
+It is stricter than amplifier-core's: for events that fail closed, a failing handler denies; modified data stays
+modified when another handler asks or injects; no message to the user is lost; and handlers get copies of the data.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ import anyio
 
 from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.hook_decisions import NO_DECISION, HookDecision, parse_hook_result
-from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
+from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._runtime.cancellation import Deadline, DeadlineClock, TaskDeadline
 from mcp_bridge._runtime.third_party import copy_value, describe_error, is_own_cancellation
-
-__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Registration", "pause_handler_clock"]
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
 # The seconds that a handler may take to decide.
 HANDLER_TIMEOUT = 30.0
-# No name of an event has these characters of patterns.
+# The characters of patterns. No name of an event has them.
 _PATTERN = frozenset("*?[]")
-# A handler may lose this share of its timeout to those before it. Resetting the deadline for each handler costs more.
+# The handlers of an event share a deadline, because restarting it for each handler takes longer than a fast handler. It
+# is restarted after this share of the timeout, so a handler may get that much less than the whole timeout.
 _SLACK = 0.01
 
 
@@ -53,9 +52,9 @@ class Registration:
 class HookRegistry:
     """Handlers by event.
 
-    A handler of an event in `fail_closed` denies when it raises, returns no decision, or takes longer than `timeout`
-    seconds (None: no limit); a failing handler of any other event is logged and skipped. Handlers registered during an
-    event do not receive it. A synchronous handler that blocks cannot be interrupted.
+    If a handler raises, returns no decision, or takes longer than `timeout` seconds (None: no limit), it has failed. A
+    failed handler denies if `fail_closed` has the event. For any other event, it is logged and skipped. Handlers
+    registered during an event do not receive it. A synchronous handler that blocks cannot be interrupted.
 
     >>> hooks = HookRegistry()
     >>> async def deny_delete(event, data):
@@ -138,12 +137,12 @@ class HookRegistry:
         """Call the handlers of an event in order and return their combined decision.
 
         A denial ends the event. Otherwise ask_user takes precedence over inject_context, modify and continue. `data` of
-        the result is the data as modified. Raises only the cancellation of the caller.
+        the result has the changes of all handlers. Raises only the cancellation of the caller.
         """
         return (await self._run_handlers(event, data)).build_result()
 
     async def collect_decision(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Like `emit`, but return the shared NO_DECISION if no handler decides anything, which costs nothing."""
+        """Emit an event. If no handler decides anything, return the shared NO_DECISION, to build no object."""
         decision = await self._run_handlers(event, data)
         return decision.build_result() if decision.results else NO_DECISION
 
@@ -184,26 +183,28 @@ class HookRegistry:
     async def _run_until_timeout(self, pending: Iterator[Registration], event: str, decision: HookDecision) -> bool:
         """Run pending handlers until one times out; return whether the event is over.
 
-        The handlers share one deadline, because starting one for each takes longer. If it passes, the running handler
-        has timed out, and the caller runs the pending ones with another deadline.
+        If the deadline passes, the running handler has timed out, and the caller runs the pending handlers with another
+        deadline.
         """
         fails_closed = event in self._fail_closed
         registration: Registration | None = None
-        since = time.monotonic()
+        began = time.monotonic()
         with self._deadlines.start_deadline(self._timeout) as deadline, _HandlerClock(deadline):
             for registration in pending:
                 now = time.monotonic()
-                if now - since > self._timeout * _SLACK:
+                if now - began > self._timeout * _SLACK:
                     deadline.restart(self._timeout)
-                    since = now
+                    began = now
                 result = await self._run_handler(registration, event, decision.data, fails_closed=fails_closed)
                 decision.add(result, registration.name)
                 if decision.denial is not None:
                     return True
-                # This handler has still returned its decision, but the deadline would cancel the next one.
+                # A handler that ignored its cancellation has still returned a decision. The next one needs a new
+                # deadline, because this one would cancel it immediately.
                 if deadline.has_passed:
                     return False
             return True
+        # The deadline has cancelled the block above.
         if registration is not None:
             failure = self._fail_handler(registration, event, "it timed out", fails_closed=fails_closed)
             decision.add(failure, registration.name)
@@ -236,9 +237,9 @@ _CLOCK: ContextVar[_HandlerClock | None] = ContextVar("handler_clock", default=N
 
 
 class _HandlerClock:
-    """The deadline of the handlers that run in its block, which can be paused.
+    """Allows the code in its `with` block to pause the deadline of the running handler.
 
-    Handlers may call tools whose calls have hooks, too. Pausing the clock of an inner handler pauses the outer ones.
+    Handlers may call tools whose calls have hooks, too. Pausing the clock of an inner handler pauses the outer clocks.
     """
 
     __slots__ = ("_deadline", "_outer", "_pauses", "_token")
@@ -255,7 +256,7 @@ class _HandlerClock:
         _CLOCK.reset(self._token)
 
     def pause(self) -> None:
-        """Stop this clock and those of the handlers around it, until `resume` is called as often."""
+        """Stop this clock and the clocks around it, until `resume` has been called as often as `pause`."""
         if not self._pauses:
             self._deadline.pause()
         self._pauses += 1
@@ -272,7 +273,7 @@ class _HandlerClock:
 
 @contextmanager
 def pause_handler_clock() -> Iterator[None]:
-    """Stop the clock of the running handler in the block, while it waits for the user."""
+    """Stop the clock of the running handler for the block, while it waits for the user."""
     clock = _CLOCK.get()
     if clock is None:
         yield

@@ -56,9 +56,8 @@ async def choose_host(setting: Literal["auto"] | Host, plan: MountPlan, resolver
         return "native"
     modules: list[str] = []
     if setting == "auto":
-        for spec, location in await _locate_modules(
-            (*plan.list_modules(), *plan.list_agent_modules()), resolver, folders
-        ):
+        specs = (*plan.list_modules(), *plan.list_agent_modules())
+        for spec, location in await _locate_modules(specs, resolver, folders):
             # If a module cannot be found, mounting it reports the problem.
             if not isinstance(location, Exception) and needs_core(location, spec.module):
                 modules.append(spec.module)
@@ -67,6 +66,7 @@ async def choose_host(setting: Literal["auto"] | Host, plan: MountPlan, resolver
     if not is_core_installed():
         if setting == "core":
             raise SourceError(f"host: the settings require amplifier-core, which is not installed. {INSTALL_HINT}")
+        # The plan may have other modules. The import of each of these modules fails, and is reported.
         names = ", ".join(modules)
         logger.warning("%s: written against %s, which is not installed. %s", names, CORE_PACKAGE, INSTALL_HINT)
         return "native"
@@ -113,7 +113,10 @@ def create_session(
     ids: tuple[str | None, str | None] = (None, None),
     **hooks: Any,
 ) -> ModuleSession:
-    """Create a session on a host; `ids` are its own and its parent's, `hooks` are options of its hook registry."""
+    """Create a session on a host.
+
+    `ids` are the ids of the session and of its parent. `hooks` are the options of its hook registry.
+    """
     session = SessionObject(config, *ids)
     if host == "core":
         from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks, CoreLoader
@@ -136,13 +139,13 @@ def is_core_installed() -> bool:
     return importlib.util.find_spec(CORE_PACKAGE) is not None
 
 
-def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
+def needs_core(location: Path | EntryPoint, module_id: str) -> bool:
     """Return whether the files of a module import or declare amplifier-core; none of them is run.
 
     Imports for type checkers, and those whose ImportError is caught, do not count.
     """
     try:
-        path = _find_code(where, module_id)
+        path = _find_code(location, module_id)
     except (ModuleNotFoundError, ModuleLoadError, OSError):
         # Mounting the module reports the problem.
         return False
@@ -150,12 +153,13 @@ def needs_core(where: Path | EntryPoint, module_id: str) -> bool:
     return is_foreign(path) or any(_file_imports_core(file) for file in files)
 
 
-def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
-    if not isinstance(where, Path):
-        return PackageSource(where.module.partition(".")[0]).resolve()
-    if is_foreign(where):
-        return where
-    target = find_import_target(where, module_id)
+def _find_code(location: Path | EntryPoint, module_id: str) -> Path:
+    """Return the file or the package with the code of a module."""
+    if not isinstance(location, Path):
+        return PackageSource(location.module.partition(".")[0]).resolve()
+    if is_foreign(location):
+        return location
+    target = find_import_target(location, module_id)
     code = target.folder.joinpath(*target.name.split("."))
     return code if code.is_dir() else code.with_suffix(".py")
 
@@ -163,14 +167,14 @@ def _find_code(where: Path | EntryPoint, module_id: str) -> Path:
 def _file_imports_core(file: Path) -> bool:
     try:
         text = file.read_bytes()
-        # Parsing takes much longer than a search, and most files do not have the name.
+        # Parsing takes much longer than searching for the name, and most files do not contain it.
         return CORE_PACKAGE.encode() in text and _imports_core(ast.parse(text).body)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False
 
 
 def _imports_core(statements: list[ast.stmt]) -> bool:
-    """Return whether one of these statements, or one that is nested in them, must import amplifier-core."""
+    """Return whether one of these statements, or a statement nested in them, needs amplifier-core for an import."""
     for statement in statements:
         names: list[str] = []
         if isinstance(statement, ast.Import):
@@ -189,7 +193,8 @@ def _list_nested_statements(statement: ast.stmt) -> list[ast.stmt]:
     if isinstance(statement, ast.Try) and any(_catches_import_error(handler) for handler in statement.handlers):
         return statement.orelse + statement.finalbody
     nested: list[ast.stmt] = []
-    if not (isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)):
+    is_for_type_checkers = isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+    if not is_for_type_checkers:
         nested += getattr(statement, "body", [])
     for field in ("handlers", "cases"):
         for block in getattr(statement, field, []):

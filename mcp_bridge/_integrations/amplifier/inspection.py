@@ -1,6 +1,6 @@
-"""Inspects hooks and tools: whether they can have an effect, and whether a tool reads the id of its call.
+"""Finds out whether hooks and tools can have an effect in a plan, and whether a tool reads the id of its call.
 
-A tool's methods are read, and none of them is run.
+The code of a tool's methods is read, and none of it is run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from mcp_bridge._integrations.amplifier.events import AGENT_EVENTS
 # The argument with the id of the call, for tools that return it with their results.
 CALL_ID = "_tool_call_id"
 # The capabilities that start and resume agents. Applications of Amplifier register them, modules rarely do.
-_SPAWN = "session.spawn"
-_RESUME = "session.resume"
-_MOST_METHODS_DEEP = 5
+SPAWN = "session.spawn"
+RESUME = "session.resume"
+# How many calls deep methods are followed. The limit ends the search in recursive methods.
+_MAX_DEPTH = 5
 _HINT = "Remove it from the plan"
 
 
 def describe_unemitted_events(events: Collection[str]) -> str:
-    """Return why hooks of these events have no effect. Empty if they may have one."""
+    """Return why hooks of these events have no effect; empty if they may have one."""
     if not events or not AGENT_EVENTS.issuperset(events):
         return ""
     names = ", ".join(f"'{event}'" for event in sorted(events))
@@ -32,13 +33,13 @@ def describe_unemitted_events(events: Collection[str]) -> str:
 
 
 def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any]) -> str:
-    """Return why every call to a tool must fail. Empty if calls may succeed."""
+    """Return why every call to a tool must fail; empty if calls may succeed."""
     # This test is fast, and excludes most tools.
-    may_start_agents = _has_constant(_list_members(type(tool)), _SPAWN, beside="get_capability")
-    if not may_start_agents or get_capability(_SPAWN) is not None or not _needs_agents(type(tool), "execute"):
+    may_start_agents = _uses_capability(_list_members(type(tool)), SPAWN)
+    if not may_start_agents or get_capability(SPAWN) is not None or not _needs_agents(type(tool), "execute"):
         return ""
     return (
-        f"it can only start agents (the capability '{_SPAWN}'), and the plan has none that runs: its session has no "
+        f"it can only start agents (the capability '{SPAWN}'), and the plan has none that runs: its session has no "
         "orchestrator, and no module registers the capability. Add them, or remove the tool from the plan"
     )
 
@@ -46,26 +47,34 @@ def describe_missing_capability(tool: Any, get_capability: Callable[[str], Any])
 def _needs_agents(tool_class: type, name: str, depth: int = 0) -> bool:
     """Return whether a method can succeed only if it starts or resumes an agent.
 
-    That is so if it requests the capability itself, as in tool-task, or if it returns only failures and the results of
-    methods for which it is so, as in tool-delegate. tool-skills starts an agent for some of its calls only.
+    Such a method requests the capability itself, as in tool-task, or all results that it returns are failures or come
+    from methods that need agents, as in tool-delegate. tool-skills does not need agents, because it starts an agent for
+    some of its calls only.
     """
     method = getattr(tool_class, name, None)
-    if any(_has_constant([method], capability, beside="get_capability") for capability in (_SPAWN, _RESUME)):
+    if _uses_capability([method], SPAWN) or _uses_capability([method], RESUME):
         return True
-    results = _list_results(method) if depth < _MOST_METHODS_DEEP else []
-    helpers = [result for result in results if not _is_failure(result)]
-    return bool(helpers) and all(
-        isinstance(result, ast.Call)
-        and isinstance(result.func, ast.Attribute)
-        and isinstance(result.func.value, ast.Name)
-        and result.func.value.id == "self"
-        and _needs_agents(tool_class, result.func.attr, depth + 1)
-        for result in helpers
-    )
+    if depth >= _MAX_DEPTH:
+        return False
+    successes = [result for result in _list_results(method) if not _is_failure(result)]
+    for result in successes:
+        helper = _get_called_method(result)
+        if helper is None or not _needs_agents(tool_class, helper, depth + 1):
+            return False
+    return bool(successes)
+
+
+def _get_called_method(expression: ast.expr) -> str | None:
+    """Return the name of the method that an expression such as `self.run(data)` calls, or None."""
+    if not isinstance(expression, ast.Call) or not isinstance(expression.func, ast.Attribute):
+        return None
+    owner = expression.func.value
+    is_self = isinstance(owner, ast.Name) and owner.id == "self"
+    return expression.func.attr if is_self else None
 
 
 def _list_results(method: Any) -> list[ast.expr]:
-    """Return the expressions that a method returns. Empty if it may also return nothing, or its source is unknown."""
+    """Return the expressions that a method returns; empty if it may also return nothing, or its source is unknown."""
     try:
         [function] = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(method)))).body
     except (OSError, TypeError, ValueError, SyntaxError):
@@ -106,19 +115,23 @@ def read_schema(tool: Any) -> Any:
 
 def reads_call_id(tool: Any) -> bool:
     """Return whether the code of a tool reads the id of the call from its arguments."""
-    return _has_constant(_list_members(type(tool)), CALL_ID)
+    return any(CALL_ID in code.co_consts for code in _iter_code(_list_members(type(tool))))
+
+
+def _uses_capability(functions: Iterable[Any], capability: str) -> bool:
+    """Return whether one of these functions has the name of the capability, and calls `get_capability`."""
+    return any(capability in code.co_consts and "get_capability" in code.co_names for code in _iter_code(functions))
 
 
 def _list_members(tool_class: type) -> list[Any]:
-    return [member for base in inspect.getmro(tool_class) for member in vars(base).values()]
-
-
-def _has_constant(members: Iterable[Any], text: str, beside: str = "") -> bool:
-    """Return whether one of these functions has this text, and uses the name `beside`."""
-    return any(text in code.co_consts and (not beside or beside in code.co_names) for code in _iter_code(members))
+    members: list[Any] = []
+    for base in inspect.getmro(tool_class):
+        members += vars(base).values()
+    return members
 
 
 def _iter_code(members: Iterable[Any]) -> Iterator[CodeType]:
+    """Yield the code of the functions among these members, and of the functions inside them."""
     pending: list[Any] = [getattr(inspect.unwrap(member), "__code__", None) for member in members if callable(member)]
     while pending:
         code = pending.pop()

@@ -1,4 +1,4 @@
-"""Amplifier's protocols, matched by shape: modules need not inherit from them (the contracts of module kinds)."""
+"""The protocols of Amplifier's contracts. Modules are matched by their shape, so they need not inherit from these."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Provider(Protocol):
     def get_info(self) -> ProviderInfo: ...
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models; empty where the provider cannot list them."""
+        """Return the models, or an empty list if the provider cannot list them."""
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse: ...
 
@@ -70,10 +70,10 @@ class ContextManager(Protocol):
 
 @runtime_checkable
 class ResumableContext(Protocol):
-    """A context with a stored history, so that another process can continue the session."""
+    """A context that stores its history, so that another process can continue the session."""
 
     async def has_history(self, session_id: str) -> bool:
-        """Whether a history of this session is stored."""
+        """Return whether the context has stored a history of this session."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Errors of providers, grouped by the reaction of callers. They have the names of `amplifier_core.llm_errors`."""
+"""The errors of providers, under the names of `amplifier_core.llm_errors`. Each calls for another reaction."""
 
 from __future__ import annotations
 

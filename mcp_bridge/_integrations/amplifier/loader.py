@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,17 +31,26 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 
 T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
-OWN_MODULES = {
-    "context-persistent": "contexts.persistent",
-    "context-simple": "contexts.simple",
-    "loop-basic": "loops.basic",
-    "loop-streaming": "loops.streaming",
-    "provider-sampling": "providers.sampling_provider",
-    "provider-scripted": "providers.scripted_provider",
-    "tool-task": "agent.task_tool",
+_OWN_MODULES = {
+    "context-persistent": "contexts.persistent:mount",
+    "context-simple": "contexts.simple:mount",
+    "loop-basic": "loops.loop:mount_basic",
+    "loop-streaming": "loops.loop:mount_streaming",
+    "provider-sampling": "providers.sampling_provider:mount",
+    "provider-scripted": "providers.scripted_provider:mount",
+    "tool-task": "agent.task_tool:mount",
 }
-"""The modules of this package by their ids. An installed module, or one with a source, comes first."""
+"""The modules of this package by their ids. An installed module, or one with a source, takes precedence."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModule:
+    """An imported module: its functions for the coordinator, and its declared type, or None."""
+
+    mount: Callable[..., Any]
+    on_session_ready: Callable[[Any], Any] | None = None
+    type: Any = None
 
 
 class ModuleLoader:
@@ -50,11 +60,13 @@ class ModuleLoader:
     the loader looks for the entry point of that name in the group `amplifier.modules`, then in `search_paths` for
     `amplifier-module-ID`, or for a folder or file with the module's own name.
 
-    `installed` has the known modules without a source. Loaders share it to look for each one only once, because this
-    takes milliseconds. `step_timeout` limits, in seconds, each awaited step: the resolver, `mount` and
-    `on_session_ready` (None: no limit). A blocking step, such as an import, cannot be interrupted. `failed_modules` has
-    the modules with a failed `on_session_ready`, in the order of the lines of `run_session_ready`. `reported` has the
-    modules with a logged failure of validation; loaders share it to log each one only once.
+    Attributes:
+        installed: Where the modules without a source are. Loaders share this dict, because a search takes milliseconds.
+        step_timeout: The seconds for each awaited step: the resolver, `mount` and `on_session_ready`. None for no
+            limit. A blocking step, such as an import, cannot be interrupted.
+        failed_modules: The modules with a failed `on_session_ready`, in the order of the lines from
+            `run_session_ready`.
+        reported: The modules whose failed validation was logged. Loaders share this set to log each module once.
     """
 
     def __init__(self, coordinator: ModuleCoordinator | None = None, search_paths: Sequence[str | Path] = ()) -> None:
@@ -81,21 +93,19 @@ class ModuleLoader:
         """
         target = coordinator if coordinator is not None else self.coordinator
         hint = source_hint if source_hint is not None else profile_source
-        mount, ready = await self.find_mount(module_id, hint, target)
+        module = await self.import_module(module_id, hint, target)
         # A synchronous `mount` runs here, an asynchronous one within the time limit below.
         with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
-            mounting = mount(target, dict(config or {}))
-        what = f"module '{module_id}' cannot be mounted: its mount"
-        result = await self._limit_time(_wait_for_mount(mounting, module_id), what)
-        if ready is not None:
-            self._ready.append((module_id, ready))
+            mounting = module.mount(target, dict(config or {}))
+        subject = f"module '{module_id}' cannot be mounted: its mount"
+        result = await self._limit_time(_wait_for_mount(mounting, module_id), subject)
+        if module.on_session_ready is not None:
+            self._ready.append((module_id, module.on_session_ready))
         return result
 
-    async def find_mount(
-        self, module_id: str, hint: Any = None, coordinator: Any = None
-    ) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-        """Return the same as `import_mount`. Raises as `load` does."""
-        return import_mount(await self.locate(module_id, hint, coordinator), module_id)
+    async def import_module(self, module_id: str, hint: Any = None, coordinator: Any = None) -> LoadedModule:
+        """Find and import a module without mounting it. Raises as `load` does."""
+        return import_located_module(await self.locate(module_id, hint, coordinator), module_id)
 
     async def locate(self, module_id: str, hint: Any = None, coordinator: Any = None) -> Path | EntryPoint:
         """Find a module without importing it. Raises as `load` does."""
@@ -122,9 +132,11 @@ class ModuleLoader:
 
     async def run_session_ready(self, coordinator: Any) -> list[str]:
         """Call `on_session_ready` of every loaded module, once all are mounted; return a line for each failure."""
-        problems, ready = [], self._ready
-        self._ready, self.failed_modules = [], []
-        for module_id, callback in ready:
+        problems = []
+        pending = self._ready
+        self._ready = []
+        self.failed_modules = []
+        for module_id, callback in pending:
             try:
                 await self._limit_time(resolve_awaitable(callback(coordinator)), "it")
             except BaseException as error:
@@ -136,35 +148,39 @@ class ModuleLoader:
                 self.failed_modules.append(module_id)
         return problems
 
-    async def _limit_time(self, step: Awaitable[T], what: str) -> T:
+    async def _limit_time(self, step: Awaitable[T], subject: str) -> T:
+        """Wait for a step. Raises ModuleLoadError about the subject after the timeout."""
         with anyio.move_on_after(self.step_timeout):
             return await step
-        raise ModuleLoadError(f"{what} timed out after {self.step_timeout:g} seconds (start_timeout)")
+        raise ModuleLoadError(f"{subject} timed out after {self.step_timeout:g} seconds (start_timeout)")
 
-    def _find_installed(self, module_id: str, before: Exception | None = None) -> Path | EntryPoint:
+    def _find_installed(self, module_id: str, resolver_error: Exception | None = None) -> Path | EntryPoint:
         if module_id in self.installed:
             return self.installed[module_id]
+        # If two packages have a module of this name, the first one wins, as in an import.
         points = {entry.name: entry for entry in reversed(tuple(entry_points(group=ENTRY_POINT_GROUP)))}
         place = points.get(module_id) or self.search_folders(module_id)
-        if place is None and module_id in OWN_MODULES:
-            target = f"mcp_bridge._integrations.amplifier.{OWN_MODULES[module_id]}:mount"
+        if place is None and module_id in _OWN_MODULES:
+            target = f"mcp_bridge._integrations.amplifier.{_OWN_MODULES[module_id]}"
             place = EntryPoint(module_id, target, ENTRY_POINT_GROUP)
         if place is not None:
             self.installed[module_id] = place
             return place
         installed_names = f" Installed are: {', '.join(sorted(points))}." if points else ""
-        reason = f" ({before})" if before is not None else ""
+        reason = f" ({resolver_error})" if resolver_error is not None else ""
         raise ModuleNotFoundError(
             f"module '{module_id}' is not an entry point of the group {ENTRY_POINT_GROUP}{reason}.{installed_names} "
             "Install it, or give its source"
         )
 
     def search_folders(self, module_id: str) -> Path | None:
-        python = module_id.replace("-", "_")
-        names = (f"amplifier-module-{module_id}", module_id, python, f"{python}.py")
-        places = [folder / name for folder in self.search_paths for name in names]
-        # Path.exists raises for names that are too long, so use os.path.
-        return next((place for place in places if os.path.exists(place)), None)
+        python_name = module_id.replace("-", "_")
+        for folder in self.search_paths:
+            for name in (f"amplifier-module-{module_id}", module_id, python_name, f"{python_name}.py"):
+                # Path.exists raises for names that are too long, so use os.path.
+                if os.path.exists(folder / name):
+                    return folder / name
+        return None
 
 
 AmplifierModuleLoader = ModuleLoader
@@ -178,12 +194,14 @@ async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:
     try:
         resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
         source = await resolve_awaitable(_call_resolver(resolve, module_id, hint))
-        return Path(await resolve_awaitable(source.resolve()) if hasattr(source, "resolve") else source)
+        if hasattr(source, "resolve"):
+            source = await resolve_awaitable(source.resolve())
+        return Path(source)
     except BaseException as error:
         if is_own_cancellation(error) or isinstance(error, ModuleLoadError):
             raise
+        # The class may be Python's, or from any package.
         if type(error).__name__ == ModuleNotFoundError.__name__:
-            # The class may be Python's, or from any package.
             raise ModuleNotFoundError(str(error)) from error
         raise ModuleLoadError(
             f"module '{module_id}': its source cannot be resolved: {describe_error(error)}"
@@ -191,12 +209,18 @@ async def resolve_module_path(resolver: Any, module_id: str, hint: Any) -> Path:
 
 
 def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> Any:
-    """Pass the hint by each name that the resolver has, as amplifier-core does; else as the second argument."""
+    """Call a resolver with a hint.
+
+    amplifier-core has renamed the parameter `profile_hint` to `source_hint`. The hint is passed by each of these names
+    that the resolver has, else as the second argument.
+    """
     try:
         names = {"source_hint", "profile_hint"} & set(inspect.signature(resolve).parameters)
     except (TypeError, ValueError):
         names = set()
-    return resolve(module_id, **dict.fromkeys(names, hint)) if names else resolve(module_id, hint)
+    if not names:
+        return resolve(module_id, hint)
+    return resolve(module_id, **dict.fromkeys(names, hint))
 
 
 async def _wait_for_mount(mounting: Any, module_id: str) -> Any:
@@ -205,35 +229,36 @@ async def _wait_for_mount(mounting: Any, module_id: str) -> Any:
     except BaseException as error:
         if is_own_cancellation(error):
             raise
-        # This redirects stdout, so it must not span the await.
+        # `wrap_load_errors` redirects stdout, so its block must not contain the await above.
         with wrap_load_errors(module_id, doing=_MOUNT_FAILED):
             raise
 
 
-def import_mount(where: Path | EntryPoint, module_id: str) -> tuple[Callable[..., Any], Callable[[Any], Any] | None]:
-    """Import a module; return its `mount`, and its `on_session_ready` or None. Raises ModuleLoadError."""
+def import_located_module(
+    location: Path | EntryPoint, module_id: str, *, redirects_stdout: bool = True
+) -> LoadedModule:
+    """Import the module at a location. With `redirects_stdout`, its prints go to stderr. Raises ModuleLoadError."""
     # Entry points have another class once importlib_metadata is imported, so check for the path.
-    if not isinstance(where, Path):
-        with wrap_load_errors(where.name):
-            module, attribute = importlib.import_module(where.module), where.load()
-        mount = attribute if where.attr else getattr(attribute, "mount", None)
-        ready = _get_ready(module) or _get_ready(inspect.getmodule(mount))
-        return _check_mount(mount, where.name, where.attr or "mount"), ready
-    if is_foreign(where):
+    if not isinstance(location, Path):
+        name = location.attr or "mount"
+        with wrap_load_errors(location.name, redirects_stdout=redirects_stdout):
+            module = importlib.import_module(location.module)
+            # An entry point without an attribute is the module itself.
+            mount = location.load() if location.attr else getattr(module, "mount", None)
+    elif is_foreign(location):
         raise ModuleLoadError(
             f"module '{module_id}' is not written in Python, and only amplifier-core can run it. Set `host: core`, and "
             f"run: pip install '{CORE_EXTRA}'"
         )
-    module, name = import_module_at(where, module_id)
-    return _check_mount(getattr(module, name, None), module_id, name), _get_ready(module)
-
-
-def _check_mount(mount: object, module_id: str, name: str) -> Callable[..., Any]:
+    else:
+        module, name = import_module_at(location, module_id, redirects_stdout=redirects_stdout)
+        mount = getattr(module, name, None)
     if not callable(mount):
         raise ModuleLoadError(f"module '{module_id}' has no function '{name}(coordinator, config)'")
-    return mount
-
-
-def _get_ready(module: Any) -> Callable[[Any], Any] | None:
-    ready = getattr(module, "on_session_ready", None)
-    return ready if callable(ready) else None
+    module_type = getattr(module, "__amplifier_module_type__", None)
+    # A package may re-export the `mount` of one of its modules.
+    for candidate in (module, inspect.getmodule(mount)):
+        ready = getattr(candidate, "on_session_ready", None)
+        if callable(ready):
+            return LoadedModule(mount, ready, module_type)
+    return LoadedModule(mount, None, module_type)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 TRUNCATED = frozenset({"length", "max_tokens", "maxTokens"})
-"""The reasons of OpenAI, Anthropic and MCP for a response that reached its maximum of tokens."""
+"""The values of `finish_reason` for a response that reached its maximum of tokens: OpenAI's, Anthropic's and MCP's."""
 _PROBLEMS = {
     **dict.fromkeys(TRUNCATED, "The model's response was truncated, because it reached its maximum of tokens."),
     "model_context_window_exceeded": "The model's response was truncated, because the model's window is full.",
@@ -18,7 +18,7 @@ _PROBLEMS = {
 
 
 class Envelope(BaseModel):
-    """Base of messages: keys that providers add are kept."""
+    """The base of messages. It keeps additional keys of providers."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -31,7 +31,7 @@ class TextBlock(Envelope):
 
 
 class ThinkingBlock(Envelope):
-    """A model's reasoning; the signature must be returned to its provider unchanged."""
+    """A model's reasoning. Later requests must return the signature to the provider unchanged."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str
@@ -39,14 +39,14 @@ class ThinkingBlock(Envelope):
 
 
 class RedactedThinkingBlock(Envelope):
-    """Reasoning that its provider hides; it must be returned unchanged, too."""
+    """Encrypted reasoning. Later requests must return it to the provider unchanged."""
 
     type: Literal["redacted_thinking"] = "redacted_thinking"
     data: str
 
 
 class ReasoningBlock(Envelope):
-    """Reasoning in the form of other providers."""
+    """Reasoning in the form of OpenAI's models."""
 
     type: Literal["reasoning"] = "reasoning"
     content: list[Any]
@@ -119,7 +119,7 @@ class ToolCall(BaseModel):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a field as if from a mapping, which is how Amplifier's `loop-basic` reads empty arguments."""
+        """Return a field as a mapping would: Amplifier's `loop-basic` calls this method if `arguments` is empty."""
         return getattr(self, name, default)
 
 

@@ -17,11 +17,10 @@ Level = Literal["info", "warning", "error"]
 
 
 class ToolResult(BaseModel):
-    """The result of a tool, in both forms of the contracts.
+    """The result of a tool, in either of the two forms of the contracts.
 
-    `success`, `output` and `error` are one form, `tool_call_id`, `output` and `is_error` the other; give either
-    `success` or `is_error`. `content` has text and image blocks. Raises ValueError where `success` and `is_error`
-    contradict each other.
+    The first form has `success`, `output` and `error`, the second `tool_call_id`, `output` and `is_error`. `content`
+    has text and image blocks. Raises ValueError if `success` and `is_error` contradict each other.
 
     >>> ToolResult(success=False, error={"message": "no such city"}).get_serialized_output()
     'no such city'
@@ -58,7 +57,7 @@ class ToolResult(BaseModel):
 
     @model_validator(mode="after")
     def _set_output(self) -> Self:
-        """A model reads only the output, so a failure without one gets the error message."""
+        """Use the error message as the output of a failure without output, because a model reads only the output."""
         if not self.success and self.output is None and self.error and self.error.get("message"):
             self.output = self.error["message"]
         return self

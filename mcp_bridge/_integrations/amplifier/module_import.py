@@ -1,4 +1,4 @@
-"""The import of a module from its location: a package, a folder that has one, or a single file."""
+"""Finds and imports the code of a module at a path: a package, the folder of a project with a package, or a file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from mcp_bridge._version import DISTRIBUTION
 CORE_PACKAGE = "amplifier_core"
 CORE_EXTRA = f"{DISTRIBUTION}[amplifier]"
 _PREFIX = "amplifier_module_"
-# Declares the language of a module (amplifier-core, `resolve_module`).
+# The file in which a module declares its language (amplifier-core, `resolve_module`).
 _MANIFEST = "amplifier.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
-    """What to import: a dotted name in a folder, and the function in it that mounts the module."""
+    """A Python module to import: its dotted name, the folder for `sys.path`, and the name of its mount function."""
 
     folder: Path
     name: str
@@ -41,22 +41,27 @@ def import_module_at(path: Path, module_id: str, *, redirects_stdout: bool = Tru
     Its folder is appended to `sys.path` for the imports of the module. With `redirects_stdout`, its prints go to
     stderr. Raises ModuleLoadError.
     """
-    place = find_import_target(path, module_id)
-    top = place.name.partition(".")[0]
+    target = find_import_target(path, module_id)
+    top = target.name.partition(".")[0]
+    # The files may be newer than the caches of the import system, for example after `mcp-bridge module lock`.
     importlib.invalidate_caches()
-    spec = PathFinder.find_spec(top, [str(place.folder)])
+    spec = PathFinder.find_spec(top, [str(target.folder)])
     if spec is None or spec.origin is None:
-        raise ModuleLoadError(f"module '{module_id}': {place.folder} has nothing that can be imported as '{top}'")
+        raise ModuleLoadError(f"module '{module_id}': {target.folder} has nothing that can be imported as '{top}'")
     # Append, so that the folder never shadows other modules.
-    if str(place.folder) not in sys.path:
-        sys.path.append(str(place.folder))
+    if str(target.folder) not in sys.path:
+        sys.path.append(str(target.folder))
     with wrap_load_errors(module_id, redirects_stdout=redirects_stdout):
         _import_spec(spec, module_id)
-        return importlib.import_module(place.name), place.mount
+        return importlib.import_module(target.name), target.mount
 
 
 def find_import_target(path: Path, module_id: str) -> ImportTarget:
-    """Find what to import at a path. Raises ModuleLoadError where there is nothing to import."""
+    """Find what to import at a path. Raises ModuleLoadError if there is nothing to import.
+
+    In the folder of a project, the entry point in pyproject.toml names the module. Without one, it is the package with
+    the usual name for this id, or the only package.
+    """
     if path.is_file():
         return ImportTarget(path.parent, path.stem)
     if (path / "__init__.py").is_file():
@@ -72,9 +77,12 @@ def find_import_target(path: Path, module_id: str) -> ImportTarget:
     packages = []
     for root in roots:
         packages += [(root, file.parent.name) for file in sorted(root.glob("*/__init__.py"))]
-    candidates_of_prefix = [(root, package) for root, package in packages if package.startswith(_PREFIX)] or packages
-    if len(candidates_of_prefix) == 1 and not name:
-        return ImportTarget(*candidates_of_prefix[0])
+    prefixed_packages = [(root, package) for root, package in packages if package.startswith(_PREFIX)]
+    if prefixed_packages:
+        packages = prefixed_packages
+    if len(packages) == 1 and not name:
+        root, package = packages[0]
+        return ImportTarget(root, package)
     raise ModuleLoadError(
         f"module '{module_id}': {path} has no package {' or '.join(candidates)}. "
         f'Declare it in pyproject.toml under [project.entry-points."{ENTRY_POINT_GROUP}"]'
@@ -82,7 +90,7 @@ def find_import_target(path: Path, module_id: str) -> ImportTarget:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a module is written in another language than Python, which only amplifier-core can run."""
+    """Return whether a module is written in another language than Python. Only amplifier-core can run such a module."""
     try:
         manifest = tomllib.loads((path / _MANIFEST).read_text("utf-8"))["module"]
         return str(manifest.get("transport", "python")) != "python"
@@ -118,20 +126,21 @@ def describe_load_error(error: BaseException) -> str:
 
 
 def _import_spec(spec: ModuleSpec, module_id: str) -> None:
-    """Import a module under its own name, unless it is imported already. Raises ModuleLoadError for a used name."""
+    """Import a module under its own name, unless it is imported already.
+
+    Raises ModuleLoadError if another module has been imported under this name.
+    """
     module = sys.modules.get(spec.name)
-    if module is not None:
-        where = getattr(module, "__file__", None) or "Python itself"
-        if Path(where).resolve() != Path(str(spec.origin)).resolve():
-            raise ModuleLoadError(
-                f"module '{module_id}': the name '{spec.name}' is taken by {where}. Rename its package"
-            )
+    if module is None:
+        run_spec(spec)
         return
-    run_spec(spec)
+    file = getattr(module, "__file__", None) or "Python itself"
+    if Path(file).resolve() != Path(str(spec.origin)).resolve():
+        raise ModuleLoadError(f"module '{module_id}': the name '{spec.name}' is taken by {file}. Rename its package")
 
 
 def _find_package_root(path: Path) -> ImportTarget:
-    """A package inside another one is imported by its full dotted name."""
+    """Return the target of a package. Inside another package, its name has several parts."""
     names = [path.name]
     while (path.parent / "__init__.py").is_file():
         path = path.parent
@@ -140,11 +149,16 @@ def _find_package_root(path: Path) -> ImportTarget:
 
 
 def _read_entry_point(path: Path, module_id: str) -> tuple[str, str]:
-    """Return the module and mount function of the entry point in pyproject.toml for an id, or of the only one."""
+    """Return the module and mount function of the entry point in pyproject.toml for an id, or of the only one.
+
+    Without such an entry point, the module is an empty string.
+    """
     try:
         project = tomllib.loads((path / "pyproject.toml").read_text("utf-8"))
         points = project["project"]["entry-points"][ENTRY_POINT_GROUP]
-        target = points.get(module_id) or (next(iter(points.values())) if len(points) == 1 else "")
+        target = points.get(module_id, "")
+        if not target and len(points) == 1:
+            target = next(iter(points.values()))
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         return "", "mount"
     name, _, mount = str(target).partition(":")

@@ -1,4 +1,4 @@
-"""Sources of modules: a path, an installed package, or a fetched git repository (Module Source Protocol)."""
+"""The sources of modules: a path, an installed package, and a fetched git repository (Module Source Protocol 1.0.0)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.request import url2pathname
 
-from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge._integrations.amplifier.interfaces import ModuleSource, ModuleSourceResolver
-
-__all__ = [
-    "FileSource", "GitSource", "ModuleLoadError", "ModuleNotFoundError", "ModuleSource", "ModuleSourceResolver",
-    "PackageSource",
-]  # fmt: skip
+from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
 
 ENTRY_POINT_GROUP = "amplifier.modules"
 
@@ -54,7 +48,10 @@ class PackageSource:
 
     def resolve(self) -> Path:
         """Return the folder or file of the package. Raises ModuleNotFoundError if it is not installed."""
-        spec = _find_spec(self.package.replace("-", "_")) or _find_spec(self._find_entry_module())
+        spec = _find_spec(self.package.replace("-", "_"))
+        if spec is None:
+            # The import name of a distribution may differ from its own name.
+            spec = _find_spec(self._find_entry_module())
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(
                 f"the package '{self.package}' is not installed. Install it where the bridge runs"
@@ -63,6 +60,7 @@ class PackageSource:
         return origin.parent if origin.name == "__init__.py" else origin
 
     def _find_entry_module(self) -> str:
+        """Return the module of the distribution's first entry point, or an empty string."""
         try:
             points = distribution(self.package).entry_points.select(group=ENTRY_POINT_GROUP)
         except (PackageNotFoundError, ValueError):
@@ -72,7 +70,9 @@ class PackageSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """A module in a git repository fetched into `folder`. Only `mcp-bridge module lock` fetches, a start never does.
+    """A module in a git repository that was fetched into `folder`.
+
+    Only the command `mcp-bridge module lock` fetches repositories. The start of a server never does.
 
     `uri` is `git+https://HOST/PATH@REF` or `git+file://PATH@REF`, with `#subdirectory=FOLDER` for a module in a
     subfolder.

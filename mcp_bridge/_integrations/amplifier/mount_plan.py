@@ -1,7 +1,8 @@
-"""Mount plans: the modules and agents of a session (MOUNT_PLAN_SPECIFICATION).
+"""Reads mount plans: lists of the modules and agents of a session (MOUNT_PLAN_SPECIFICATION).
 
-A plan comes from settings or from a converted bundle. It is read as a whole: an invalid part is left out, and its
-problem has its place, so that the user gets all problems with their lines in one error. These two sections are equal:
+A plan comes from settings or from a converted bundle. Reading continues after a problem: the invalid part is left out,
+and its place is recorded, so that one error shows the user all problems with their lines. A module can be written in a
+short and in a long form. These two sections are equal:
 
     tools: [tool-search]
     tools: [{module: tool-search, source: null, config: {}}]
@@ -20,14 +21,16 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 # These sections are lists of modules.
 MODULE_SECTIONS = ("providers", "tools", "hooks")
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
-_AGENT_MODULES = ("orchestrator", "context")
+# A plan has at most one of each.
+AGENT_MODULES = ("orchestrator", "context")
 # amplifier-core compares sizes with these values, so it fails if one is not a number.
 _INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")
 _MODULE_KEYS = ("module", "source", "config")
-# The keys of the same text. Bundles use the last two.
+# The texts under these keys together are the instructions of an agent. Bundles use the last two.
 _INSTRUCTIONS = ("instructions", "instruction", "system")
+# An agent can have one key of each pair.
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
-_PLAN_KEYS = (*PLAN_SECTIONS, *_AGENT_MODULES)
+_PLAN_KEYS = (*PLAN_SECTIONS, *AGENT_MODULES)
 _AGENT_KEYS = (
     "description", *_INSTRUCTIONS, *_PLAN_KEYS, "provider_preferences", *_INHERITANCE[0], *_INHERITANCE[1],
 )  # fmt: skip
@@ -44,10 +47,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanProblem:
-    """A problem in a plan, with its place and the value there.
-
-    If the problem is the value (`shows_value`), the message ends with it.
-    """
+    """A problem in a plan, with its place and the value there. With `shows_value`, the error shows the value, too."""
 
     place: KeyPath
     problem: str
@@ -74,7 +74,10 @@ class PlannedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan:
-    """A normalized mount plan: modules given by name or by `module`, `source` and `config` are the same here."""
+    """A mount plan. All modules have the same form, in contrast to the settings.
+
+    `agents` and `session` are the sections as written.
+    """
 
     orchestrator: PlannedModule | None = None
     context: PlannedModule | None = None
@@ -86,7 +89,7 @@ class MountPlan:
         return [spec for spec in self.modules if spec.section == section]
 
     def list_modules(self) -> list[PlannedModule]:
-        """Return all modules in mount order, dependencies first."""
+        """Return all modules in mount order: a module may use those of the kinds before it while it mounts."""
         modules = [spec for spec in (self.orchestrator, self.context) if spec is not None]
         modules += self.modules
         return modules
@@ -107,7 +110,8 @@ class PlannedAgent:
     Attributes:
         configs: Configurations for the parent's orchestrator and context, if the agent does not replace them.
         agents: The names of its possible subagents; None for all.
-        inheritance: At most one of `exclude_tools` and `inherit_tools`, and of the same keys for hooks.
+        inheritance: The names of tools and hooks under `exclude_tools` or `inherit_tools`, and `exclude_hooks` or
+            `inherit_hooks`.
     """
 
     name: str
@@ -121,7 +125,7 @@ class PlannedAgent:
 
 
 def read_plan(config: Any) -> tuple[MountPlan, list[PlanProblem]]:
-    """Read a plan; return it without its invalid parts, and the problems."""
+    """Read a plan. Return it without its invalid parts, and the problems."""
     reader = _PlanReader()
     if not isinstance(config, Mapping):
         reader.report_value((), config, "a mapping")
@@ -145,7 +149,10 @@ def read_plan(config: Any) -> tuple[MountPlan, list[PlanProblem]]:
 
 
 def read_agent(name: str, config: Any, names: Collection[str]) -> tuple[PlannedAgent, list[PlanProblem]]:
-    """Read an agent of a plan with agents of these names; return it without its invalid parts, and the problems."""
+    """Read an agent of a plan. Return it without its invalid parts, and the problems.
+
+    `names` are the names of all agents of the plan.
+    """
     reader = _PlanReader()
     place: KeyPath = ("agents", name)
     if not isinstance(config, Mapping):
@@ -158,7 +165,7 @@ def read_agent(name: str, config: Any, names: Collection[str]) -> tuple[PlannedA
         description=reader.read_text(config, "description", place),
         instructions="\n\n".join(text for text in texts if text),
         plan=reader.read_modules_of_plan(config, place),
-        configs={section: reader.read_module_config(config, section, place) for section in _AGENT_MODULES},
+        configs={section: reader.read_module_config(config, section, place) for section in AGENT_MODULES},
         agents=reader.read_agent_names(config.get("agents"), names, (*place, "agents")),
         inheritance=reader.read_inheritance(config, place),
         provider_preferences=reader.read_preferences(config.get("provider_preferences"), place),
@@ -167,9 +174,12 @@ def read_agent(name: str, config: Any, names: Collection[str]) -> tuple[PlannedA
 
 
 def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, Any]:
-    """Return a plan as written, with its orchestrator and its context as mappings, because some modules require it."""
+    """Return a plan as written, but with mappings for its orchestrator and its context.
+
+    Some modules, such as Amplifier's tool-task, fail if one of them is a string.
+    """
     session = dict(plan.session)
-    for section in _AGENT_MODULES:
+    for section in AGENT_MODULES:
         spec = getattr(plan, section)
         if spec is not None:
             session[section] = dump_module(spec)
@@ -177,9 +187,12 @@ def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, An
 
 
 def dump_module(spec: PlannedModule) -> dict[str, Any]:
-    """Return a module in the form of a plan."""
-    source = {} if spec.source is None else {"source": spec.source}
-    return {"module": spec.module, **source, "config": deepcopy(dict(spec.config))}
+    """Return a module in the long form of a plan."""
+    module: dict[str, Any] = {"module": spec.module}
+    if spec.source is not None:
+        module["source"] = spec.source
+    module["config"] = deepcopy(dict(spec.config))
+    return module
 
 
 class _PlanReader:
@@ -192,14 +205,16 @@ class _PlanReader:
         self.problems.append(PlanProblem(place=place, problem=problem, value=value))
 
     def report_value(self, place: KeyPath, value: Any, expectation: str) -> None:
-        """Report an unexpected value."""
+        """Report an unexpected value. The error shows it."""
         problem = f"expected {expectation}"
         self.problems.append(PlanProblem(place=place, problem=problem, value=value, shows_value=True))
 
     def check_spelling(self, place: KeyPath, config: Mapping[str, Any], names: Sequence[str]) -> None:
-        """Report keys close to a known one. Other keys may belong to a module."""
+        """Report keys with a similar name. Other unknown keys may belong to a module."""
         for key, value in config.items():
-            match = find_similar_name(key, names, cutoff=0.8) if key not in names else None
+            if key in names:
+                continue
+            match = find_similar_name(key, names, cutoff=0.8)
             if match is not None:
                 self.report((*place, key), f"unknown key '{key}', did you mean '{match}'?", value)
 
@@ -223,18 +238,19 @@ class _PlanReader:
         return ""
 
     def read_modules_of_plan(self, config: Mapping[str, Any], place: KeyPath) -> MountPlan:
+        """Read the session and the modules of a plan, or of an agent. An agent's configuration is a partial plan."""
         session = self.read_mapping(config, "session", place)
         for key in _INJECTION_LIMITS:
             limit = session.get(key)
             if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
                 self.report_value((*place, "session", key), limit, "a whole number")
-        for section in _AGENT_MODULES:
+        for section in AGENT_MODULES:
             value = config.get(section)
             name = value if isinstance(value, str) else _as_mapping(value).get("module")
             if name is not None and session.get(section) is None:
                 problem = f"the {section} of a session belongs under 'session'. Write: session: {{{section}: {name}}}"
                 self.report((*place, section), problem, value)
-        keys = (*_AGENT_MODULES, "orchestrator_source", "context_source")
+        keys = (*AGENT_MODULES, "orchestrator_source", "context_source")
         self.check_spelling((*place, "session"), session, keys)
         orchestrator = self._read_agent_module(session, "orchestrator", config, place)
         context = self._read_agent_module(session, "context", config, place)
@@ -262,9 +278,9 @@ class _PlanReader:
         for index, name in enumerate(value):
             if name not in names:
                 match = find_similar_name(name, names)
-                hint = (
-                    f"did you mean '{match}'?" if match is not None else f"the plan has: {', '.join(map(str, names))}"
-                )
+                hint = f"the plan has: {', '.join(map(str, names))}"
+                if match is not None:
+                    hint = f"did you mean '{match}'?"
                 self.report((*place, index), f"no agent '{name}', {hint}", name)
         return tuple(name for name in value if name in names)
 
@@ -300,7 +316,11 @@ class _PlanReader:
     def _read_agent_module(
         self, session: Mapping[str, Any], section: str, config: Mapping[str, Any], place: KeyPath
     ) -> PlannedModule | None:
-        """Return the orchestrator or context. Its source and its config have separate keys, or are in its mapping."""
+        """Return the orchestrator or context.
+
+        Its source and its configuration are in its mapping. If the plan has only its name, they have separate keys: the
+        source is in the session (`orchestrator_source`), the configuration in the section `orchestrator` of the plan.
+        """
         value = session.get(section)
         if value is None:
             return None

@@ -1,4 +1,8 @@
-"""Results of Amplifier tools in every form of the contracts, converted to the bridge's own result, and for hooks."""
+"""Converts the results of Amplifier tools to the bridge's own `ToolResult`, to the data of hooks, and to text.
+
+Tools return results in one of two forms, because the contracts of Amplifier differ: `success`, `output` and `error`, or
+`tool_call_id`, `output` and `is_error`. Both are accepted as mappings and as objects of any class.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,11 @@ _FIRST_FORM = frozenset({"success", "output", "error", "content"})
 _SECOND_FORM = frozenset({"tool_call_id", "output", "is_error"})
 _EITHER_FORM = _FIRST_FORM | _SECOND_FORM
 _MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The common types of images in the APIs of models."""
+"""The types of images in the common APIs of models."""
+# Control characters except tab, line feed and carriage return, and surrogates.
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_BYTES_PER_TOKEN = 4
+"""An estimate for English text and code. Bytes are counted, because other scripts cost more tokens per character."""
 
 
 def encode_json(value: Any) -> bytes:
@@ -34,6 +41,11 @@ def encode_json(value: Any) -> bytes:
     except TypeError:
         # The value has an integer of more than 64 bits, or a lone surrogate.
         return json.dumps(value, default=str).encode()
+
+
+def estimate_json_tokens(value: Any) -> int:
+    """Return about how many tokens a value takes in a request to a model, as JSON."""
+    return len(encode_json(value)) // _BYTES_PER_TOKEN
 
 
 def to_result(value: Any, call_id: str = "") -> Any:
@@ -49,11 +61,12 @@ def to_result(value: Any, call_id: str = "") -> Any:
     content = None
     if fields.get("content"):
         content = [to_content(block) for block in _as_blocks(fields["content"])]
-    output, call_id = fields.get("output"), str(fields.get("tool_call_id") or call_id)
+    output = fields.get("output")
+    result_id = str(fields.get("tool_call_id") or call_id)
     if not fields.get("success", True) or fields.get("is_error"):
         error = _read_error(fields)
-        return ToolResult(success=False, output=output, error=error, tool_call_id=call_id, content=content)
-    return ToolResult(output=output, tool_call_id=call_id, content=content)
+        return ToolResult(success=False, output=output, error=error, tool_call_id=result_id, content=content)
+    return ToolResult(output=output, tool_call_id=result_id, content=content)
 
 
 def is_second_form(value: Any) -> bool:
@@ -67,7 +80,7 @@ def is_second_form(value: Any) -> bool:
 
 
 def to_hook_data(result: ToolResult) -> dict[str, Any]:
-    """Convert a result to data for hooks: the first form as JSON, with content blocks as in MCP."""
+    """Convert a result to data for hooks, in the first form. Content blocks have their form in MCP."""
     error = None
     if result.is_error:
         error = dict(result.error) if isinstance(result.error, Mapping) else {"message": result.error_text}
@@ -78,10 +91,11 @@ def to_hook_data(result: ToolResult) -> dict[str, Any]:
 
 
 def from_hook_data(new_data: Any, before: ToolResult, data: Mapping[str, Any]) -> ToolResult:
-    """Apply the change of a hook. It got `data`, and returned a whole result or only an output.
+    """Apply a hook's change to the result `before`, which the hook received as `data`.
 
-    If the output or the error changes, content is dropped, because it may repeat a redacted text. Raises Unreadable for
-    data without a form in JSON.
+    `new_data` is the return value of the hook: a whole result, or only an output. If the hook changes the output or the
+    error but not the content, the content is dropped, because it may repeat a redacted text. Raises Unreadable for data
+    without a form in JSON.
     """
     if hasattr(new_data, "model_dump"):
         new_data = new_data.model_dump()
@@ -93,12 +107,14 @@ def from_hook_data(new_data: Any, before: ToolResult, data: Mapping[str, Any]) -
         return values.to_result(replace(before, output=new_data, content=None))
     result: ToolResult = to_result(new_data)
     content = fields.get("content")
+    is_removed = "content" in fields and content is None
+    is_same_output = result.output == before.output
+    is_same_error = not before.is_error or result.error_text == before.error_text
     blocks: Sequence[Content] | None = None
     if content is not None and content != data.get("content"):
         blocks = _read_changed_blocks(content, before, data)
-    elif result.output == before.output and (content is not None or "content" not in fields):
-        is_same_error = not before.is_error or result.error_text == before.error_text
-        blocks = before.content if is_same_error else None
+    elif not is_removed and is_same_output and is_same_error:
+        blocks = before.content
     code = before.code if result.is_error else None
     return values.to_result(
         replace(result, content=blocks, code=code, tool_call_id=before.tool_call_id, meta=before.meta)
@@ -153,7 +169,7 @@ def render_output(output: Any) -> str:
 
 
 def render_content(content: Any) -> str:
-    """Return content as text for a model: texts as they are, other blocks by their kind."""
+    """Return content as text for a model. Blocks without text are named by their type, such as `[Image]`."""
     texts = []
     for block in _as_blocks(content):
         text = block if isinstance(block, str) else getattr(block, "text", None)
@@ -162,12 +178,15 @@ def render_content(content: Any) -> str:
 
 
 def _read_fields(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of an object or mapping in the shape of a result, else None."""
+    """Return the fields of an object or mapping in the shape of a result, else None.
+
+    A mapping with other keys, or with the flag alone, is the output of a tool.
+    """
     if isinstance(value, Mapping):
         keys = set(value)
-        first = isinstance(value.get("success"), bool) and keys <= _EITHER_FORM
-        second = isinstance(value.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
-        return value if (first or second) and len(keys) > 1 else None
+        has_first_form = isinstance(value.get("success"), bool) and keys <= _EITHER_FORM
+        has_second_form = isinstance(value.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
+        return value if (has_first_form or has_second_form) and len(keys) > 1 else None
     if not hasattr(value, "output") or not (hasattr(value, "success") or hasattr(value, "is_error")):
         return None
     return {name: getattr(value, name) for name in _EITHER_FORM if hasattr(value, name)}
@@ -184,7 +203,10 @@ def _read_error(fields: Mapping[str, Any]) -> Any:
 
 
 def _read_changed_blocks(content: Any, before: ToolResult, data: Mapping[str, Any]) -> list[Content]:
-    """Return the blocks of a hook. Unchanged ones remain those of the tool, because these can have more data."""
+    """Return the blocks of a hook.
+
+    An unchanged block is replaced by the tool's own object, because this can have more data.
+    """
     tool_blocks = list(_as_blocks(before.content))
     shown_blocks = data.get("content") or ()
     blocks = []
@@ -195,7 +217,7 @@ def _read_changed_blocks(content: Any, before: ToolResult, data: Mapping[str, An
 
 
 def _as_blocks(content: Any) -> Iterable[Any]:
-    """Return content as a list of blocks. Tools and hooks may give one block instead."""
+    """Return content as blocks. Tools and hooks may return a single block instead of a list."""
     if content is None:
         return ()
     return [content] if isinstance(content, str | bytes | Mapping | Content) else content

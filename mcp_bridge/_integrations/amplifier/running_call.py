@@ -1,4 +1,4 @@
-"""The call, and the run of an agent, in which modules and hooks run, as context variables."""
+"""The context variables with the call, and the run of an agent, in which modules and hooks run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 from mcp_bridge._runtime.cancellation import Deadline
 
 RUNNING_CALL: ContextVar[BoundCall | None] = ContextVar("running_call", default=None)
-"""The call that the hooks which run now ask about."""
+"""The call of the running hooks. Their questions to the user are about this call."""
 AGENT_CALL: ContextVar[RunningCall | None] = ContextVar("agent_call", default=None)
 """The call that runs the agent, for providers that use the client's model."""
 TOOL_CALL: ContextVar[RunningCall | None] = ContextVar("tool_call", default=None)
@@ -25,9 +25,10 @@ AGENT_RUN: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
 
 
 class BoundCall:
-    """Makes a call the one that hooks in the block ask about. A class, because a generator would slow every event.
+    """Binds RUNNING_CALL to a call for a `with` block.
 
-    `unanswered` are the questions of hooks that decided without an answer of the user.
+    It is a class, because a generator would slow every event. If hooks have decided
+    without an answer of the user, `unanswered` has their questions.
     """
 
     __slots__ = ("_token", "call", "ctx", "unanswered")
@@ -65,7 +66,7 @@ class AgentRun:
         return self if self.outer is None else self.outer.outermost
 
     async def report(self, message: str) -> None:
-        """Report progress of the outermost run. The names of started agents precede the message."""
+        """Report progress to the client of the outermost run. The names of the subagents precede the message."""
         text = f"{self.name}: {message}" if self.name else message
         if self.outer is not None:
             await self.outer.report(text)

@@ -1,4 +1,8 @@
-"""A session: the modules of a mount plan on one coordinator, from session:start to session:end."""
+"""A session mounts the modules of a plan on one coordinator, and runs them from session:start to session:end.
+
+For each module, it compares a snapshot of the coordinator before the mount with one after it. In this way it finds out
+which tools the module owns, and reports modules without an effect.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,12 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 _EFFECTS = ("named", "single", "pending", "capabilities", "state")
-"""Parts of a snapshot. A module that changes none of them can have an effect only through its hooks."""
+"""The fields of a snapshot through which a module can have an effect without hooks."""
 
 
 @dataclass(slots=True)
 class ModuleState:
-    """A module of the plan. `problem` is empty if it is mounted; `warning` is the reason if it can have no effect."""
+    """A module of the plan. `problem` says why it is not mounted, `warning` why a part of it has no effect."""
 
     spec: PlannedModule
     problem: str = ""
@@ -41,22 +45,22 @@ class ModuleState:
 
 @dataclass(slots=True)
 class SessionStats:
-    """The statistics in session:end: completed tool calls, and those with an error."""
+    """The statistics in session:end: the number of completed tool calls, and how many of them have failed."""
 
     calls: int = 0
     errors: int = 0
 
-    def count(self, *, failed: bool) -> None:
-        self.calls += 1
-        self.errors += failed
-
 
 class ModuleSession:
-    """The mounted modules of a plan. `problems` has a line for each module that is not mounted or can have no effect.
+    """The mounted modules of a plan.
 
-    `useless_tools` are the names of tools that can only fail. `missing_hooks` are the hook modules without whose
-    decisions no call may run; `states` has every module. `describe_config` converts the plan for session:start, and
-    `on_change` runs when the session has begun or ended.
+    Attributes:
+        problems: A line for each module that is not mounted or has no effect.
+        missing_hooks: The hook modules that are not mounted. No call may run without their decisions.
+        useless_tools: The names of the tools that can only fail.
+        states: The state of every module, in mount order.
+        describe_config: Converts the plan for session:start.
+        on_change: Is called when the session has begun or ended.
     """
 
     def __init__(self, coordinator: ModuleCoordinator, loader: ModuleLoader | None = None) -> None:
@@ -75,7 +79,7 @@ class ModuleSession:
         self._owners: dict[tuple[str, str], str] = {}
 
     async def begin(self, plan: MountPlan) -> None:
-        """Mount every module, make it ready, and emit session:start. Failures are added to `problems`."""
+        """Mount the modules, call their `on_session_ready`, and emit session:start. Failures go to `problems`."""
         for spec in plan.list_modules():
             await self._mount(spec)
         await self._make_ready()
@@ -96,7 +100,7 @@ class ModuleSession:
         return dict(self.coordinator.get("tools"))
 
     def find_owner(self, point: str, name: str) -> str:
-        """Return the module that has mounted a tool or a provider; empty if none did while it was mounted."""
+        """Return the module whose `mount` has mounted a tool or a provider; empty if it was mounted later."""
         return self._owners.get((point, name), "")
 
     def list_unmounted(self) -> list[str]:
@@ -122,7 +126,7 @@ class ModuleSession:
     async def _mount(self, spec: PlannedModule) -> None:
         self.states.append(ModuleState(spec))
         before = self._take_snapshot()
-        # A name that another module has costs one tool, and the module goes on to mount its others.
+        # If another module has the name of a tool, only this tool is lost: the module continues with its other tools.
         collisions: list[MountCollision] = []
         self.coordinator.on_collision = collisions.append
         try:
@@ -147,7 +151,9 @@ class ModuleSession:
             self._add_warning(self.states[-1], f"{collision}{self._describe_owner(collision, spec)}")
         if not is_mounted and after == before:
             self._add_problem(spec, "it mounted nothing. Check its configuration and the log")
-        elif self.coordinator.get("orchestrator") is None and all(after[field] == before[field] for field in _EFFECTS):
+            return
+        has_only_hooks = all(after[field] == before[field] for field in _EFFECTS)
+        if self.coordinator.get("orchestrator") is None and has_only_hooks:
             handlers = before["handlers"]
             new_events = [event for event, names in after["handlers"].items() if names != handlers.get(event)]
             self._add_warning(self.states[-1], describe_unemitted_events(new_events))
@@ -188,6 +194,7 @@ class ModuleSession:
         self.states[-1].problem = problem
 
     def _take_snapshot(self) -> dict[str, Any]:
+        """Return all registrations and mounted objects, for comparison with another snapshot."""
         coordinator = self.coordinator
         named_modules = {}
         for point in NAMED_POINTS:

@@ -133,9 +133,9 @@ def test_commits_have_folders_by_repository(tmp_path: Path) -> None:
         f"git+https://host/{'x' * 300}/one",
         f"git+https://host/{'y' * 300}/one",
     ]
-    places = [checkouts.locate(parse_address(uri), commit).files.parent for uri in uris]
+    places = [checkouts.locate(parse_address(uri), commit).parent for uri in uris]
     assert len(set(places)) == len(uris)
-    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).files.parent == places[0]
+    assert checkouts.locate(parse_address(f"{uris[0]}@main#subdirectory=x"), commit).parent == places[0]
     for place in places:
         assert place.name == commit
         assert place.parent.parent == tmp_path

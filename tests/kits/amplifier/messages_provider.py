@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -20,18 +21,16 @@ from mcp_bridge._integrations.amplifier.message_models import (
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCall,
     ToolCallBlock,
     ToolResultBlock,
     Usage,
 )
 from mcp_bridge._integrations.amplifier.models import ModelInfo, ProviderInfo
 from mcp_bridge._integrations.amplifier.providers.common import (
-    ProviderEvents,
+    IncludedProvider,
     TextListener,
     build_response,
     mount_provider,
-    parse_tool_calls,
     read_request,
 )
 from mcp_bridge._integrations.amplifier.providers.history import (
@@ -65,17 +64,16 @@ class ModelConfig(BaseModel):
     price: Decimal | None = None
 
 
-class MessagesProvider:
+class MessagesProvider(IncludedProvider):
     """Models over the Messages API."""
 
     name = _NAME
 
     def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
         self._config = config
         key = config.api_key.get_secret_value()
         self._client = anthropic.AsyncAnthropic(api_key=key, base_url=config.base_url, max_retries=config.max_retries)
-        self.info_model = ProviderInfo
-        self.events = ProviderEvents()
 
     def get_info(self) -> ProviderInfo:
         config = self._config
@@ -96,12 +94,8 @@ class MessagesProvider:
         """Return the model's response; `on_text` receives its text as it arrives. Raises LLMError."""
         chat_request = _apply_options(read_request(request), kwargs)
         model = chat_request.model or self._config.default_model
-        async with self.events.report_completion(self.name, model, chat_request) as report:
-            response = await self._complete(chat_request, model, on_text, kwargs)
-            if self._config.price is not None and response.usage is not None:
-                response.usage.cost_usd = response.usage.total_tokens * self._config.price
-            report.usage = response.usage
-        return response
+        create_response = partial(self._complete, chat_request, model, on_text, kwargs)
+        return await self.report_completion(model, chat_request, create_response)
 
     async def _complete(
         self, request: ChatRequest, model: str, on_text: TextListener | None, options: Mapping[str, Any]
@@ -118,12 +112,15 @@ class MessagesProvider:
                 if on_text is not None:
                     async for text in stream.text_stream:
                         await on_text(text)
-                return _read_response(await stream.get_final_message(), model)
+                response = _read_response(await stream.get_final_message(), model)
         except llm_errors.LLMError:
             raise
         except Exception as error:
             # The SDK passes on any exception of its parsers.
             raise _to_llm_error(error, model) from error
+        if self._config.price is not None and response.usage is not None:
+            response.usage.cost_usd = response.usage.total_tokens * self._config.price
+        return response
 
     def _build_params(self, request: ChatRequest, model: str) -> dict[str, Any]:
         most = self._config.max_tokens
@@ -151,9 +148,6 @@ class MessagesProvider:
     def has_price(self) -> bool:
         """Whether the price of the default model is known."""
         return self._config.price is not None
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return parse_tool_calls(response)
 
     async def close(self) -> None:
         await self._client.close()

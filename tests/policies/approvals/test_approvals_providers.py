@@ -233,20 +233,6 @@ async def test_a_module_that_offers_a_provider_gets_that_of_the_bridge(caplog: p
     assert "a module offers to ask for approvals; the bridge asks by itself" in caplog.text
 
 
-async def test_a_coordinator_without_notifications_is_queried_immediately() -> None:
-    class Plain:
-        def __init__(self, taker: Any) -> None:
-            self.taker = taker
-
-        def get_capability(self, name: str) -> Any:
-            return self.taker if name == REGISTER_CAPABILITY else None
-
-    providers: list[Any] = []
-    register_approval_provider(Plain(providers.append), ApprovalGate())
-    register_approval_provider(Plain(None), ApprovalGate())
-    assert [type(provider) for provider in providers] == [BridgeApprovalProvider]
-
-
 async def test_a_module_that_fails_to_receive_its_provider_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def raising(provider: Any) -> None:
         raise SystemExit("no")

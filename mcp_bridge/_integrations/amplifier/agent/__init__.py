@@ -1,1 +1,1 @@
-"""The agent of a mount plan as one tool: its orchestrator runs with the plan's models, tools, hooks and context."""
+"""Publishes the agent of a mount plan as one tool, runs its orchestrator, and lets agents start others."""

@@ -1,12 +1,12 @@
 """The tool that runs the agent of a plan.
 
-A run takes long, and it waits for several parties. These states decide what it may hold meanwhile:
+A run can take long, and it may wait for the model, for tools and for the user. Its state decides what it keeps:
 
-- It runs: it holds its turn in the conversation, its places in limiters, and its deadlines pass. Other runs of the same
-  conversation wait, because they share its context.
-- It waits for the client's model (sampling): the same, because the agent works.
-- It is suspended, because it waits for the user (a question, an approval): its places are free, and its deadlines and
-  its turn are paused. Another run of the conversation fails immediately, because the user may never answer.
+- While it runs, it keeps its turn in the conversation and its places in limiters, and its deadlines pass. Other runs of
+  the same conversation wait, because they share its context.
+- While it waits for the client's model (sampling), it keeps the same, because this is a part of the agent's work.
+- While it waits for the user (a question, an approval), it is suspended: its places are free, and its deadlines and its
+  turn are paused. Another run of the conversation fails immediately, because the user may never answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 AGENT_TOOL = "run_agent"
 """The name of the agent's tool in its source. The settings change it like any other, with `alias` and `overrides`."""
 _SHOWN = 200
-"""The number of the last characters of a growing response in a progress notification."""
+"""How many characters of a growing response, from its end, a progress notification shows."""
 FAILED = frozenset({"error", "incomplete", "denied", "cancelled"})
 """The states of an execution without a final response, as orchestrators report them."""
 _ENDED = (
@@ -106,16 +106,17 @@ class Agent:
 
     def find_problem(self, session: ModuleSession) -> str:
         """Return why the agent of the plan cannot run, or an empty string."""
-        get = session.coordinator.get
-        if get("orchestrator") is None:
+        coordinator = session.coordinator
+        orchestrator = coordinator.get("orchestrator")
+        providers = coordinator.get("providers")
+        if orchestrator is None:
             return "its orchestrator is not mounted"
-        if get("context") is None:
+        if coordinator.get("context") is None:
             return "no context is mounted. Add `context: context-simple` to the session of the plan"
-        if not get("providers"):
+        if not providers:
             return "no provider is mounted. Add one to `providers`, and check that its API key is set"
-        orchestrator = get("orchestrator")
         if isinstance(orchestrator, AgentLoop):
-            return orchestrator.describe_missing_price(get("providers"))
+            return orchestrator.describe_missing_price(providers)
         return ""
 
     def build_entry(self, mounted_tools: Sequence[ToolEntry], agent_tools: Sequence[ToolEntry]) -> ToolEntry:
@@ -135,7 +136,8 @@ class Agent:
         """Run a task. Raises ToolError, Overloaded and ToolUnavailable; an early end is a failed result."""
         handle = data.get("session") or token_urlsafe(16)
         agent_ctx = AgentCall(ctx, handle)
-        if data.get("session") and not await self._has_conversation(agent_ctx):
+        is_new = not data.get("session")
+        if not is_new and not await self._has_conversation(agent_ctx):
             raise ToolError(_ENDED, code="session_not_found")
         call = ToolCall(id=ctx.request_id, name=self.published_name, arguments=data)
         try:
@@ -146,8 +148,8 @@ class Agent:
                     session, agent_ctx, self.tools, data["task"], data.get("provider"), call=call
                 )
         except BaseException:
-            if not data.get("session"):
-                # No caller has received the handle, so nothing can continue this conversation.
+            # The caller has not received the handle of a new conversation, so nothing can continue it.
+            if is_new:
                 self._sessions.end_session(agent_ctx.state_key)
             raise
         output = {"text": text, "session": handle, "usage": hooks.usage}
@@ -168,9 +170,9 @@ class Agent:
         call: ToolCall,
         name: str = "",
     ) -> tuple[str, AgentHooks]:
-        """Run the orchestrator of a leased session; return its response, and the hooks with its recorded events.
+        """Run the orchestrator of a leased session. Return its response, and its hooks with the recorded events.
 
-        Hooks ask about `call`; `name` is the name of a subagent. Raises ToolError as `run` does.
+        The questions of hooks are about `call`. `name` is the name of a subagent. Raises ToolError as `run` does.
         """
         async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
             execution = _AgentExecution(session, ctx, tools, self._approvals, name)
@@ -178,8 +180,8 @@ class Agent:
                 return await execution.run(as_text(task), provider), execution.hooks
 
     async def _has_conversation(self, ctx: RunningCall) -> bool:
-        """Return whether the conversation exists here, or its context has stored it."""
-        if self._sessions.has_session(ctx):
+        """Return whether the conversation has a session, or was stored by the context of an earlier process."""
+        if self._sessions.has_session(ctx.state_key):
             return True
         first = self._sessions.first
         context = first.session.coordinator.get("context") if first is not None else None
@@ -196,8 +198,8 @@ class _AgentExecution(AgentRun):
         self._coordinator = session.coordinator
         self._text = ""
         self._response: Any = None
-        outer: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
-        self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer)
+        outer_hooks: AgentHooks | None = self.outer.hooks if isinstance(self.outer, _AgentExecution) else None
+        self.hooks: AgentHooks = AgentHooks(session.coordinator, self._report_text, approvals, outer_hooks)
         self._tools = {entry.name_in_source: AgentTool(entry, ctx, self._report_tool) for entry in entries}
 
     async def run(self, task: str, provider: str | None) -> str:
@@ -235,9 +237,10 @@ class _AgentExecution(AgentRun):
         return self._check_end(str(response))
 
     def _check_end(self, text: str) -> str:
-        """Return the text of a run. A run with a truncated, refused or empty response at its end has failed."""
+        """Return the text of a run. The run has failed if its last response was truncated, refused or empty."""
         problem = describe_unfinished(self._response) if self._response is not None else ""
-        if not problem or (text and self.hooks.status in FAILED):
+        has_reported_failure = bool(text) and self.hooks.status in FAILED
+        if not problem or has_reported_failure:
             return text
         self.hooks.status = "incomplete"
         return f"{text}\n\n[Stopped early. {problem}]".lstrip()
@@ -262,6 +265,7 @@ class TurnQueue:
     executions then fail instead of waiting: the user may never answer, or may be the next caller.
     """
 
+    # A hold has a deadline. That of a queue never passes.
     deadline = math.inf
 
     def __init__(self) -> None:
@@ -297,7 +301,7 @@ class TurnQueue:
 
 
 class CountedProvider:
-    """A provider of the session. It reports each response, because not every orchestrator does."""
+    """Wraps a provider, and passes on each response to `add_response`, because not every orchestrator reports them."""
 
     def __init__(self, provider: Any, add_response: Callable[[Any], None]) -> None:
         self._provider = provider
@@ -308,7 +312,7 @@ class CountedProvider:
 
     @property
     def complete(self) -> Callable[..., Awaitable[Any]]:
-        """The provider's own `complete`, with its signature."""
+        """The `complete` of the provider. It keeps its signature, because orchestrators look for `on_text` in it."""
         complete = self._provider.complete
 
         @wraps(complete)

@@ -1,7 +1,8 @@
-"""The tools and hooks of a session as its orchestrator sees them.
+"""Replaces the tools and hooks of a session for its orchestrator.
 
 Every tool call of an agent is a nested call in the pipeline, so validation, limits, approvals and other policies apply
-to it, and so do the session's hooks. The events of an orchestrator about tools are therefore not emitted again.
+to it. The pipeline also emits the events of tools to the session's hooks. Orchestrators emit the same events, too, and
+`AgentHooks` ignores them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class AgentCall(NestedCall):
         return self.session
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask the client. The time budgets of this agent and its parents pause for the user, but not for a model."""
+        """Ask the client. The deadlines of this agent and its parents pause for questions to the user only."""
         from mcp_bridge._contracts.question import Sampling
 
         with bind_value(_ASKS_MODEL, all(isinstance(question, Sampling) for question in questions.values())):
@@ -63,7 +64,7 @@ class AgentCall(NestedCall):
     def release_holds(self) -> Iterator[None]:
         """Release the holds of this call and its outer calls.
 
-        While the call waits for the client's model, its own holds stay: a model is a part of an agent's work.
+        While the call waits for the client's model, its own holds stay, because the model's work is the agent's work.
         """
         if _ASKS_MODEL.get():
             released_holds = self._outer.release_holds()
@@ -75,15 +76,15 @@ class AgentCall(NestedCall):
     async def invoke_entry(
         self, entry: contracts.ToolEntry, arguments: Any = None, known_as: str = ""
     ) -> contracts.ToolResult:
-        """Call a tool of the agent through the pipeline. The pipeline is in the bridge's process, even for a worker."""
+        """Call a tool of the agent through the pipeline. Even for a worker, it is in the bridge's process."""
         if self.caller is not None:
             return await super().invoke_entry(entry, arguments, known_as)
-        # A worker has no caller. Its outer call asks the bridge, and then runs the handler here.
+        # Without a caller, this is a worker. Its outer call asks the bridge, which has the handler run here.
         bound_entry = replace(entry, handler=self._bind_handler(entry.handler))
         return await self._outer.invoke_entry(bound_entry, arguments)
 
     def _bind_handler(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a handler for the session of the agent; the bridge knows only the session of the client."""
+        """Return a handler for the session of the agent. The bridge knows only the session of the client."""
 
         async def run_async(data: Any, ctx: RunningCall) -> Any:
             return await handler(data, AgentCall(ctx, self._handle))
@@ -94,7 +95,7 @@ class AgentCall(NestedCall):
         return run_async if is_async(handler) else run_in_thread
 
     def pass_injections(self, texts: Iterable[InjectedText]) -> None:
-        """Do not pass the texts to the client's model: the agent's model reads them in the results of its tools."""
+        """Do nothing: the agent's model reads the texts in the results of its tools, so the client's need not."""
 
 
 class AgentTool:
@@ -129,13 +130,15 @@ class AgentTool:
 
 
 class AgentHooks:
-    """The hooks of a session, as an orchestrator emits to them. `outer` are the hooks of the parent session.
+    """Receives the events of an orchestrator, and emits them to the hooks of the session, except those of tools.
+
+    It also records usage, status and denials for the caller. `outer` are the hooks of the parent agent.
 
     Attributes:
         usage: The tokens of all responses of models, including those of subagents.
         status: The last reported state of the execution; empty if the orchestrator reports none.
         turns: The reported number of requests to the model.
-        denial: The subject and reason of the first denial by a hook or the user; empty if nothing was denied.
+        denial: The text about the first denial of one of DECISIVE_EVENTS; empty if there was none.
     """
 
     def __init__(
@@ -166,7 +169,7 @@ class AgentHooks:
         data = data or {}
         if event == events.PROMPT_SUBMIT and self._submitted is not None:
             prompt, decision = self._submitted
-            # `submit_prompt` has emitted this event before the orchestrator does.
+            # `submit_prompt` has emitted this event already.
             if data.get("prompt") == prompt:
                 self._submitted = None
                 return decision
@@ -184,7 +187,7 @@ class AgentHooks:
         elif event == events.PROVIDER_REQUEST:
             self._has_deltas = False
         decision = await self._emit_bound(event, data)
-        # Not every orchestrator asks the user, or applies a decision about its end. All apply the other decisions.
+        # Orchestrators apply decisions themselves, but some do not ask the user, or ignore a decision about their end.
         if decision.action == "ask_user" or event == events.ORCHESTRATOR_COMPLETE:
             decision = await self._apply_decision(decision, event)
         self._record_denial(decision, event)
@@ -193,8 +196,8 @@ class AgentHooks:
     async def submit_prompt(self, prompt: str) -> str:
         """Let hooks decide about a prompt before the orchestrator starts. Return the prompt with their changes.
 
-        Public orchestrators emit this event too, but add the prompt that they were started with to the context. Changes
-        in their event would be lost.
+        Amplifier's orchestrators emit this event, too. But they ignore its decision, and add the prompt that they have
+        received to the context.
         """
         decision = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
         decision = await self._apply_decision(decision, events.PROMPT_SUBMIT)
@@ -208,7 +211,7 @@ class AgentHooks:
             self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decision.reason or 'a policy denies it'}"
 
     async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
-        """Emit an event. Deny it if a hook allows it without waiting for the user, and the user then declines."""
+        """Emit an event, and return the decision. A late denial of the user overrides the hook."""
         running = RUNNING_CALL.get()
         if running is None:
             return await self._hooks.emit(event, data)
@@ -222,9 +225,9 @@ class AgentHooks:
         return decision
 
     async def _apply_decision(self, decision: Any, event: str) -> HookResult:
-        """Apply a decision, because not every orchestrator does. Return what the orchestrator still has to apply.
+        """Apply a decision, and return the rest for the orchestrator: a denial, or ephemeral injections.
 
-        These are the ephemeral injections. If all injections are in the history, `inject_context` has no text.
+        The other injections are in the history then, and `inject_context` tells the orchestrator to read it again.
         """
         outcome = await self._coordinator.process_hook_result(decision, event, "agent")
         if outcome.action == "deny":

@@ -1,12 +1,12 @@
-"""Agents that start others: the capabilities `session.spawn` and `session.resume` of a session.
+"""Lets agents start other agents, through the capabilities `session.spawn` and `session.resume` of their session.
 
-A subagent has its own session of the modules. Its plan is laid over the plan of its parent, and it ends with the
-session of its parent. Its run is a part of the tool call of its parent, so the limits, hooks and approvals of calls
-apply, and cancelling the call cancels the subagent.
+A subagent has its own session of the modules, and it ends with the session of its parent. The configuration of the
+subagent is laid over the plan of its parent. Its run is a part of the parent's tool call, so the limits, hooks and
+approvals of calls apply, and cancelling the call cancels the subagent.
 
-A subagent can only have less than its parent: it keeps the hooks of the parent unless the settings exclude some, it has
-the tools of its own modules and those passed on by all agents above it (`ToolFilter`), and it shares their limits.
-`SessionAgents` of its session has its depth and these filters.
+A subagent gets no more rights than its parent: it keeps the parent's hooks unless the settings exclude some, it has the
+tools of its own modules and those that all agents above it pass on (`ToolFilter`), and it shares their limits. The
+`SessionAgents` of its session have its depth and these filters.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_hex, token_urlsafe
 from typing import Any
 
@@ -33,6 +34,7 @@ from mcp_bridge._integrations.amplifier.agent.overlays import (
     read_field,
 )
 from mcp_bridge._integrations.amplifier.events import SESSION_FORK, SESSION_RESUME
+from mcp_bridge._integrations.amplifier.inspection import RESUME, SPAWN
 from mcp_bridge._integrations.amplifier.mount_plan import MountPlan, PlannedAgent, read_agent
 from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL, AGENT_RUN, TOOL_CALL
 from mcp_bridge._integrations.amplifier.session import ModuleSession
@@ -42,22 +44,20 @@ from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSe
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 MAX_AGENTS = 20
-"""The most agents that one run starts, directly or through others."""
+"""The maximum number of agents for one run, started directly or through others."""
 MAX_DEPTH = 3
 """How many levels deep agents start others. With more, a model that delegates everything would only use up
 `MAX_AGENTS`."""
-SPAWN = "session.spawn"
-RESUME = "session.resume"
 SELF = "self"
 """The name for an agent with the same plan as its parent."""
 _SELF_DEPTH = "self_delegation_depth"
-"""The capability with the number of agents `self` above this one, for tool-delegate."""
+"""The capability with the number of agents `self` above this one. Amplifier's tool-delegate reads it."""
 _LIMIT_CODE = "agent_limit"
 _ELSEWHERE = (
     "Agents cannot be started here: this tool runs in a worker process, but the agent that calls it does not, so its "
     "limits would not hold. Remove the tool from isolation.tools."
 )
-# Modules use ids as names of files.
+# Modules use the ids of sessions as names of files.
 _UNSAFE = re.compile(r"[^\w.-]")
 _LONGEST_ID = 200
 
@@ -81,7 +81,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """Selects the tools of an agent: inherited ones, and those in its modules."""
+    """Selects the tools of an agent: the inherited ones, and those of its own modules."""
 
     inheritance: Mapping[str, Sequence[str]]
     own_modules: Collection[str]
@@ -103,10 +103,16 @@ class StartedAgent:
 
 @dataclass(slots=True, eq=False)
 class SessionAgents:
-    """The subagents of one session.
+    """Starts and resumes the subagents of one session.
 
-    `filters` belong to the session's own agent and the agents above it. `allows_self` is false if the configuration of
-    the agent lists the agents for it to start; it cannot start `self` then.
+    Attributes:
+        delegation: The parts of the source.
+        session: The session.
+        plan: The plan of the session.
+        config: The same plan, as modules read it.
+        depth: How many agents are above the agent of the session.
+        filters: The filters of the agent and of the agents above it.
+        allows_self: Whether the agent can start `self`. It cannot if its configuration lists its possible subagents.
     """
 
     delegation: Delegation
@@ -175,19 +181,21 @@ class SessionAgents:
             child.session.coordinator.register_capability(_SELF_DEPTH, self_delegation_depth)
         handle = token_urlsafe(16)
         ctx = AgentCall(call, handle)
-        entry = StartedAgent(name=agent_name, handle=handle, key=ctx.state_key, session_id=session_id)
+        started = StartedAgent(name=agent_name, handle=handle, key=ctx.state_key, session_id=session_id)
         sessions = self.delegation.sessions
-        self._started = {name: entry for name, entry in self._started.items() if sessions.has_key(entry.key)}
-        self.delegation.sessions.add_session(ctx, child.session, plan)
+        # Forget the agents whose sessions have ended.
+        self._started = {name: entry for name, entry in self._started.items() if sessions.has_session(entry.key)}
+        sessions.add_session(ctx, child.session, plan)
+        self._cancel_with_parent(child.session)
         try:
-            async with self.delegation.sessions.lease(ctx):
-                entry.tools = await child.prepare_tools(agent)
-                self._started[session_id] = entry
-                return await self._run(entry, child.session, ctx, instruction)
+            async with sessions.lease(ctx):
+                started.tools = await child.prepare_tools(agent)
+                self._started[session_id] = started
+                return await self._run(started, child.session, ctx, instruction)
         except BaseException:
             # No caller has received the id, so nothing can resume this agent.
             self._started.pop(session_id, None)
-            self.delegation.sessions.end_session(ctx.state_key)
+            sessions.end_session(ctx.state_key)
             raise
 
     async def resume_agent(self, sub_session_id: str, instruction: str, **others: Any) -> dict[str, Any]:
@@ -199,7 +207,8 @@ class SessionAgents:
         call, entry = _get_running_call(), self._started.get(sub_session_id)
         if entry is not None:
             ctx = AgentCall(call, entry.handle)
-        if entry is None or not self.delegation.sessions.has_session(ctx):
+        # For another principal, the same handle gives another key, so no session is found.
+        if entry is None or not self.delegation.sessions.has_session(ctx.state_key):
             raise FileNotFoundError(f"There is no agent session '{sub_session_id}', or it has ended. Start a new one.")
         async with self.delegation.sessions.lease(ctx) as session:
             await session.hooks.emit(SESSION_RESUME, {"agent": entry.name})
@@ -213,8 +222,9 @@ class SessionAgents:
         for name in session.get_tools():
             owner = session.find_owner("tools", name)
             is_own = owner in self.filters[-1].own_modules
-            if not is_own and not all(tool_filter.has_tool(owner, name) for tool_filter in self.filters):
-                # The module of the tool stays mounted, because it may have hooks.
+            is_passed_on = all(tool_filter.has_tool(owner, name) for tool_filter in self.filters)
+            if not is_own and not is_passed_on:
+                # Unmount only the tool. Its module stays, because it may have hooks.
                 session.coordinator.unmount("tools", name)
         entries = self.delegation.build_entries(session, agent)
         if agent.instructions:
@@ -260,11 +270,16 @@ class SessionAgents:
         run.outermost.started += 1
 
     def _exclude_hooks(self, plan: MountPlan, agent: PlannedAgent, inheritance: Mapping[str, Any]) -> MountPlan:
-        """Exclude the hooks that the settings exclude. A module alone cannot, because hooks enforce policies."""
+        """Return the plan without the hooks excluded by the settings.
+
+        `inheritance` comes from a module. It has an effect only if the settings declare the same, because hooks enforce
+        policies.
+        """
         declared_inheritance = {}
         for key, names in inheritance.items():
             if names is None:
                 continue
+            # An empty list of excluded hooks excludes none. An empty list of inherited hooks excludes all.
             has_effect = names or key.startswith("inherit")
             if has_effect and not is_declared(self.plan, key, names):
                 logger.warning(
@@ -301,6 +316,13 @@ class SessionAgents:
         child.register_capabilities()
         return child
 
+    def _cancel_with_parent(self, child: ModuleSession) -> None:
+        """Cancel the session of a subagent when a module cancels this session."""
+        cancellation = self.session.coordinator.cancellation
+        child_cancellation = child.coordinator.cancellation
+        cancellation.register_child(child_cancellation)
+        child.coordinator.register_cleanup(partial(cancellation.unregister_child, child_cancellation))
+
     def _build_id(self, requested_id: str | None, agent: str) -> str:
         """Return the id of a new session. Raises ToolError if there is one with the requested id."""
         text = requested_id or f"{self.session.coordinator.session_id}-{token_hex(8)}_{agent}"
@@ -319,13 +341,17 @@ def _get_running_call() -> RunningCall:
     call = TOOL_CALL.get() or AGENT_CALL.get()
     if call is None:
         raise RuntimeError(f"{SPAWN} and {RESUME} are available only while a tool or an agent runs")
+    # Only in a worker, a call has no caller. The run of the agent that calls the tool is in another process then.
     if call.caller is None and AGENT_RUN.get() is None and call.state_key.startswith(AGENT_KEYS):
         raise ToolError(_ELSEWHERE, code="agent_unavailable")
     return call
 
 
 def _clean_preferences(preferences: Sequence[Any], agent: PlannedAgent) -> list[dict[str, Any]]:
-    """Return only providers and models. A model may have written them, so other configuration is from the settings."""
+    """Return the providers and models of a module's preferences.
+
+    A model may have written them, so any further configuration comes from the same preference in the settings.
+    """
     result = []
     for preference in preferences:
         provider, model = read_field(preference, "provider"), read_field(preference, "model")

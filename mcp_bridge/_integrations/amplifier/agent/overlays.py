@@ -1,8 +1,8 @@
-"""The plan of a subagent: its configuration laid over the plan of its parent.
+"""Builds the plan of a subagent: the configuration of the agent laid over the plan of its parent.
 
 For example, a parent has the provider `a`, and its agent declares the provider `b` and the hook module `h`. The
-subagent has the providers `b` and `a`, in this order, the hooks of the parent and `h`, and all other modules of the
-parent. A common module has the parent's configuration, except for the keys of the agent.
+subagent then has the providers `b` and `a`, in this order, the hooks of the parent and `h`, and all other modules of
+the parent. If both have the same module, its configuration is the parent's, with the keys of the agent replaced.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from mcp_bridge._contracts.similar_names import find_similar_name
 from mcp_bridge._integrations.amplifier.mount_plan import (
+    AGENT_MODULES,
     MODULE_SECTIONS,
     MountPlan,
     PlannedAgent,
@@ -28,7 +29,7 @@ from mcp_bridge._integrations.amplifier.session import ModuleSession
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
-_AGENT_MODULES = ("orchestrator", "context")
+# The key of an orchestrator's configuration that names its provider.
 _PROVIDER_CHOICE = "default_provider"
 
 
@@ -77,12 +78,12 @@ def is_inherited(inheritance: Mapping[str, Sequence[str]], section: str, *names:
 
 
 def is_declared(plan: MountPlan, key: str, names: Any) -> bool:
-    """Return whether a tool module of a plan has this list under this key of its configuration, at any depth."""
+    """Return whether the configuration of a tool module has this list under this key, at any depth."""
     return any(_has_value(spec.config, key, names) for spec in plan.get_section("tools"))
 
 
 def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
-    """Return a line for each excluded or inherited name without a module or tool of the plan."""
+    """Return a line for each excluded or inherited name without a module or tool in the plan."""
     modules = [*plan.modules, *plan.list_agent_modules()]
     problems = []
     for agent_name, config in plan.agents.items():
@@ -104,10 +105,13 @@ def find_unknown_names(plan: MountPlan, tools: Collection[str]) -> list[str]:
 
 
 def dump_plan(plan: MountPlan, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan in the form of settings, with the further sections of `config`, the plan as written."""
-    sections = {section: [dump_module(spec) for spec in plan.get_section(section)] for section in MODULE_SECTIONS}
-    others = {key: value for key, value in config.items() if key not in _AGENT_MODULES}
-    return deepcopy({**normalize_config(others, plan), **sections, "agents": dict(plan.agents)})
+    """Return a plan in the form of settings. Unknown sections come from `config`, the plan of the parent as written."""
+    sections: dict[str, Any] = {"agents": dict(plan.agents)}
+    for section in MODULE_SECTIONS:
+        sections[section] = [dump_module(spec) for spec in plan.get_section(section)]
+    # The configurations in these sections belong to the modules, and `normalize_config` writes them there.
+    others = {key: value for key, value in config.items() if key not in AGENT_MODULES}
+    return deepcopy({**normalize_config(others, plan), **sections})
 
 
 async def apply_preferences(plan: MountPlan, preferences: Sequence[Any], parent: ModuleSession) -> MountPlan:
@@ -166,30 +170,35 @@ def _overlay_single(
 def _overlay_section(parent: MountPlan, agent: MountPlan, section: str) -> list[PlannedModule]:
     """Return the modules of both. A common one is the parent's with the agent's configuration on top."""
     parent_specs, agent_specs = parent.get_section(section), agent.get_section(section)
-    by_name = {spec.module: spec for spec in reversed(parent_specs)}
-    names = set()
+    parent_specs_by_name = {spec.module: spec for spec in reversed(parent_specs)}
     overlaid_specs = []
     for spec in agent_specs:
-        names.add(spec.module)
-        before = by_name.get(spec.module)
-        if before is not None:
+        before = parent_specs_by_name.get(spec.module)
+        if before is None:
+            overlaid_specs.append(spec)
+        else:
             source = before.source if spec.source is None else spec.source
-            spec = replace(spec, source=source, config=_merge(before.config, spec.config))  # noqa: PLW2901
-        overlaid_specs.append(spec)
-    other_specs = [spec for spec in parent_specs if spec.module not in names]
-    # The first provider is the one that orchestrators use by default.
+            overlaid_specs.append(replace(spec, source=source, config=_merge(before.config, spec.config)))
+    agent_names = {spec.module for spec in agent_specs}
+    other_specs = [spec for spec in parent_specs if spec.module not in agent_names]
+    # By default, orchestrators use the first provider.
     return overlaid_specs + other_specs if section == "providers" else other_specs + overlaid_specs
 
 
 def _drop_modules(session: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in session.items() if key.removesuffix("_source") not in _AGENT_MODULES}
+    """Return the section `session` without the orchestrator, the context and their sources."""
+    return {key: value for key, value in session.items() if key.removesuffix("_source") not in AGENT_MODULES}
 
 
 def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with the keys of both. The values of `after` take precedence; nested mappings are merged."""
     result = dict(before)
     for key, value in after.items():
-        old = result.get(key)
-        result[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        old_value = result.get(key)
+        if isinstance(old_value, Mapping) and isinstance(value, Mapping):
+            result[key] = _merge(old_value, value)
+        else:
+            result[key] = value
     return result
 
 
@@ -204,14 +213,18 @@ def _has_value(config: Any, key: str, value: Any) -> bool:
 def _find_provider(plan: MountPlan, name: str, parent: ModuleSession) -> PlannedModule | None:
     """Return the provider, or None if the parent could not mount it, for example without its key."""
     ids = {name, f"provider-{name}", parent.find_owner("providers", name)}
+    unmounted_modules = parent.list_unmounted()
     for spec in plan.get_section("providers"):
         if spec.module in ids:
-            return spec if spec.module not in parent.list_unmounted() else None
+            return spec if spec.module not in unmounted_modules else None
     return None
 
 
 async def _resolve_model(spec: PlannedModule, pattern: str, parent: ModuleSession) -> str | None:
-    """Return a name unchanged; for a pattern, the last matching model by name, because this is usually the newest."""
+    """Return the model of a name or a pattern. A name is returned unchanged, because not every provider lists models.
+
+    Of several matching models, the last one by name is returned, because it is usually the newest.
+    """
     if not any(character in pattern for character in "*?["):
         return pattern
     for name, provider in parent.coordinator.get("providers").items():

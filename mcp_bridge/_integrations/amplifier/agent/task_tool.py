@@ -17,17 +17,21 @@ _PURPOSE = (
 class TaskTool:
     """Starts agents of the plan, and resumes them.
 
-    `config` may exclude tools and hooks, or list the inherited ones: `exclude_tools` or `inherit_tools`, and
-    `exclude_hooks` or `inherit_hooks`.
+    In `config`, `exclude_tools` or `inherit_tools` define the inherited tools of these agents, and `exclude_hooks` or
+    `inherit_hooks` the inherited hooks.
     """
 
     name = "task"
 
     def __init__(self, coordinator: Any, config: dict[str, Any]) -> None:
         self._coordinator = coordinator
-        options = {key: value for key, value in config.items() if value is not None}
-        self._tool_inheritance = {key: options[key] for key in ("exclude_tools", "inherit_tools") if key in options}
-        self._hook_inheritance = {key: options[key] for key in ("exclude_hooks", "inherit_hooks") if key in options}
+        self._tool_inheritance = {}
+        self._hook_inheritance = {}
+        for key, names in config.items():
+            if key in ("exclude_tools", "inherit_tools") and names is not None:
+                self._tool_inheritance[key] = names
+            elif key in ("exclude_hooks", "inherit_hooks") and names is not None:
+                self._hook_inheritance[key] = names
 
     @property
     def description(self) -> str:
@@ -76,14 +80,19 @@ class TaskTool:
         else:
             message = "Give `agent` to start an agent, or `session_id` to resume one."
             return ToolResult(success=False, error=message, code="invalid_arguments")
-        output = {"session_id": result["session_id"]}
+        session_id = result["session_id"]
         if result["status"] == "success":
-            return ToolResult(output={"response": result["output"], **output})
-        return ToolResult(success=False, output=output, error=result["output"], code="agent_stopped")
+            return ToolResult(output={"response": result["output"], "session_id": session_id})
+        return ToolResult(
+            success=False, output={"session_id": session_id}, error=result["output"], code="agent_stopped"
+        )
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount the tool, unless the agent may start no others. Raises ValueError if the plan has no agents."""
+    """Mount the tool. Raises ValueError if the plan has no agents.
+
+    The plan of a subagent may have no agents, because the subagent may start none. Then nothing is mounted.
+    """
     if coordinator.config.get("agents"):
         tool = TaskTool(coordinator, config or {})
         await coordinator.mount("tools", tool, name=tool.name)

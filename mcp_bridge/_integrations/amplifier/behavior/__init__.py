@@ -1,5 +1,6 @@
-"""Contract suites: tests that every module must pass, to subclass in a test file.
+"""The contract suites: tests for modules of each type.
 
+Module authors subclass a suite in a test file, and `mcp-bridge module validate` runs the rules of a suite one by one.
 `find_violations` runs a suite without pytest, and returns the rules that a module breaks.
 """
 

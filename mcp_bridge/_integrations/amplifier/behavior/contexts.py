@@ -1,4 +1,4 @@
-"""The contract of contexts (CONTEXT_CONTRACT 2.1.0) as a suite of tests."""
+"""The suite of tests for contexts (CONTEXT_CONTRACT 2.1.0)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mcp_bridge._integrations.amplifier.models import ProviderInfo
 
 Messages = list[dict[str, Any]]
 _CHARACTERS_PER_TOKEN = 4
-# The tokens of a request. A long conversation has more than ten times as many.
+# The budget of a request, in tokens. A conversation of this many turns has more than ten times as many.
 _BUDGET = 2000
 _TURNS = 60
-_CONCURRENT = 20
+_CONCURRENT_MESSAGES = 20
 _CONVERSATION: Messages = [
     {"role": "system", "content": "You are a sample."},
     {"role": "user", "content": "How large is it?", "name": "ada"},
@@ -33,11 +33,11 @@ _CONVERSATION: Messages = [
 
 
 class _SizedProvider(MockProvider):
-    """A provider whose window leaves a budget, after the longest response and the contract's margin."""
+    """A provider with a window for a budget, the longest response and the contract's margin of 1000 tokens."""
 
     def __init__(self, budget: int) -> None:
         super().__init__(["A summary."])
-        self._sizes = {"context_window": budget + 1500, "max_output_tokens": 500}
+        self._sizes = {"context_window": budget + 500 + 1000, "max_output_tokens": 500}
 
     def get_info(self) -> ProviderInfo:
         return ProviderInfo(id="sized", display_name="Sized", defaults=self._sizes)
@@ -116,10 +116,11 @@ class ContextBehaviorTests(ModuleBehaviorTests):
     async def test_messages_that_are_added_concurrently_are_all_kept(self) -> None:
         async with self.open_module() as context:
             async with anyio.create_task_group() as tasks:
-                for number in range(_CONCURRENT):
+                for number in range(_CONCURRENT_MESSAGES):
                     tasks.start_soon(context.add_message, {"role": "user", "content": str(number)})
             numbers = sorted(int(message["content"]) for message in await context.get_messages())
-            require(numbers == list(range(_CONCURRENT)), f"of {_CONCURRENT} messages, {len(numbers)} are kept")
+            expected = list(range(_CONCURRENT_MESSAGES))
+            require(numbers == expected, f"of {len(expected)} messages, {len(numbers)} are kept")
 
     async def test_token_budget_limits_a_request(self) -> None:
         async with self.open_filled(_build_conversation()) as context:
@@ -158,6 +159,7 @@ class ContextBehaviorTests(ModuleBehaviorTests):
     async def test_the_default_budget_is_100_000_tokens(self) -> None:
         async with self.open_filled(_build_conversation(_TURNS)) as context:
             request = await context.get_messages_for_request()
+            # The system message, and the four messages of each turn.
             require(len(request) == 1 + 4 * _TURNS, "a history of about 30,000 tokens is compacted")
             for message in _build_conversation(_TURNS * 5)[1:]:
                 await context.add_message(message)
@@ -175,8 +177,8 @@ class ContextBehaviorTests(ModuleBehaviorTests):
                 request = await context.get_messages_for_request(token_budget=budget)
                 calls = [call["id"] for message in request for call in message.get("tool_calls") or ()]
                 results = [message["tool_call_id"] for message in request if message["role"] == "tool"]
-                alone = sorted(set(calls) ^ set(results))
-                require(not alone, f"with {budget} tokens, a call or a result is alone: {', '.join(alone)}")
+                unpaired_ids = ", ".join(sorted(set(calls) ^ set(results)))
+                require(not unpaired_ids, f"with {budget} tokens, a call or a result is alone: {unpaired_ids}")
                 require(calls == results, f"with {budget} tokens, results are not in the order of their calls")
 
     async def test_compaction_keeps_system_messages(self) -> None:
@@ -189,7 +191,11 @@ class ContextBehaviorTests(ModuleBehaviorTests):
         messages = _build_conversation()
         async with self.open_filled(messages) as context:
             request = await context.get_messages_for_request(token_budget=_BUDGET)
-            places = [place for message in request if (place := _locate_message(message, messages)) is not None]
+            places = []
+            for message in request:
+                place = _locate_message(message, messages)
+                if place is not None:
+                    places.append(place)
             require(places == sorted(places), "the messages of a request are not in the order of the conversation")
             require(len(messages) - 1 in places, "the newest message is left out")
 
@@ -225,41 +231,38 @@ def _build_conversation(turns: int = _TURNS) -> Messages:
     """Return a conversation with a system message, and two tool calls in each turn: about 500 tokens a turn."""
     messages = deepcopy(_CONVERSATION[:1])
     for index in range(turns):
-        ids = [f"call_{index}_{number}" for number in range(2)]
-        messages += [
-            {"role": "user", "content": f"Task {index}. " + "Read both of them. " * 10},
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [{"id": name, "tool": "read", "arguments": {"name": name}} for name in ids],
-            },
-            *({"role": "tool", "tool_call_id": name, "content": f"{name}: " + "a line of it " * 50} for name in ids),
-        ]
+        ids = [f"call_{index}_0", f"call_{index}_1"]
+        calls = [{"id": call_id, "tool": "read", "arguments": {"name": call_id}} for call_id in ids]
+        messages.append({"role": "user", "content": f"Task {index}. " + "Read both of them. " * 10})
+        messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+        for call_id in ids:
+            text = f"{call_id}: " + "a line of it " * 50
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": text})
     return messages
 
 
 def _require_equal(messages: Any, expected: Messages, subject: str) -> None:
-    is_same = (
-        isinstance(messages, list) and len(messages) == len(expected) and all(map(_has_message, messages, expected))
-    )
+    is_same = isinstance(messages, list) and len(messages) == len(expected)
+    if is_same:
+        is_same = all(map(_has_message, messages, expected))
     require(is_same, f"{subject} is {messages!r:.300} instead of {expected!r:.300}")
 
 
 def _has_message(message: Any, sample: dict[str, Any]) -> bool:
-    """Whether a message has everything that was given. Contexts may add keys, and metadata such as a time."""
-    metadata = sample.get("metadata", {})
-    return all(message.get(key) == value for key, value in sample.items() if key != "metadata") and {
-        **(message.get("metadata") or {}),
-        **metadata,
-    } == (message.get("metadata") or {})
+    """Return whether a message has everything of the sample. Contexts may add keys, and metadata such as a time."""
+    metadata = message.get("metadata") or {}
+    for key, value in sample.items():
+        if key != "metadata" and message.get(key) != value:
+            return False
+    return {**metadata, **sample.get("metadata", {})} == metadata
 
 
-def _locate_message(found: dict[str, Any], messages: Messages) -> int | None:
-    return next((place for place, message in enumerate(messages) if _has_message(found, message)), None)
+def _locate_message(message: dict[str, Any], history: Messages) -> int | None:
+    return next((place for place, sample in enumerate(history) if _has_message(message, sample)), None)
 
 
 def _require_fit(messages: Messages, budget: int) -> None:
-    """Require messages whose contents alone fit: what a context counts beyond that is its own affair."""
+    """Require the contents of messages to fit in the budget. Contexts may count more than the contents."""
     require(messages, "a request gets no messages at all")
     tokens = sum(len(str(message.get("content") or "")) for message in messages) // _CHARACTERS_PER_TOKEN
     require(tokens <= budget, f"a request gets about {tokens} tokens, with a budget of {budget}")

@@ -1,4 +1,4 @@
-"""The contract of hooks (HOOK_CONTRACT 1.0.0) as a suite of tests, which call every handler with sample events."""
+"""The suite of tests for hooks (HOOK_CONTRACT 1.0.0). They call every handler with sample events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INPUTS: tuple[dict[str, Any], ...] = (
     {"command": "rm -rf /"},
     {"file_path": "/etc/passwd", "content": "sample"},
 )
-"""Arguments of tool calls that hooks decide about. The calls are not made."""
+"""The arguments in sample events. Hooks decide about them, but the calls are not made."""
 _EVENTS: dict[str, dict[str, Any]] = {
     events.SESSION_START: {"config": {}},
     events.SESSION_END: {"stats": {}},
@@ -37,7 +37,7 @@ _UNUSUAL_DATA: tuple[dict[str, Any], ...] = (
 
 
 class HookBehaviorTests(ModuleBehaviorTests):
-    """The rules that the handlers of every hook module must follow."""
+    """The rules for every hook module."""
 
     mount_point = "hooks"
 

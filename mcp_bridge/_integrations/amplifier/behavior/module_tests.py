@@ -1,4 +1,4 @@
-"""What the contract suites have in common: the rules of every module, and how its module is mounted for each rule."""
+"""The base of the contract suites: it mounts the module for each rule, and has the rules for modules of all types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_bridge._integrations.amplifier.session import accept_mount_result
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 MOUNTING_RULE = "it_mounts_what_its_type_requires"
-"""The rule without which a module cannot follow any other."""
+"""A module that breaks this rule cannot follow any other, so it is checked first."""
 _PREFIX = "test_"
 
 
@@ -37,12 +37,12 @@ class ModuleBehaviorTests:
 
     Attributes:
         module: The Python module under test, or anything else with `mount(coordinator, config)`.
-        config: What `mount` receives.
-        host: The coordinator that it is mounted on: that of this package, or that of amplifier-core (asyncio only).
-        timeout: Seconds that a test may take.
+        config: The configuration for `mount`.
+        host: The host of the coordinator: this package, or amplifier-core (asyncio only).
+        timeout: The timeout of a test, in seconds.
     """
 
-    # Pytest is not needed outside of it, and has imported itself where it collects these classes.
+    # Without pytest, the suites run in `find_violations`. In pytest, it is imported before it collects these classes.
     pytestmark: ClassVar[Any] = [sys.modules["pytest"].mark.anyio] if "pytest" in sys.modules else []
     mount_point: ClassVar[str]
 
@@ -52,7 +52,7 @@ class ModuleBehaviorTests:
     timeout: float = 10.0
 
     def create_coordinator(self) -> Any:
-        """Return a coordinator whose `approvals.answer` is what the user chooses."""
+        """Return a coordinator whose `approvals.answer` is the choice of the user."""
         if self.host == "native":
             return TestCoordinator(session_id=uuid4().hex)
         from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks
@@ -69,6 +69,7 @@ class ModuleBehaviorTests:
         coordinator = self.create_coordinator()
         with anyio.fail_after(self.timeout):
             result = await resolve_awaitable(self.module.mount(coordinator, {**self.config, **config}))
+            # A function is a cleanup. It is called below, so that its errors are not only logged.
             if not inspect.isroutine(result):
                 accept_mount_result(coordinator, result)
             on_ready = getattr(self.module, "on_session_ready", None)
@@ -83,7 +84,7 @@ class ModuleBehaviorTests:
 
     @asynccontextmanager
     async def open_module(self, **config: Any) -> AsyncIterator[Any]:
-        """Mount the module and yield what it has mounted, or the first of several."""
+        """Mount the module and yield the mounted object, or the first of several."""
         async with self.mount_module(**config) as coordinator:
             yield next(iter(self.list_mounted(coordinator).values()))
 
@@ -147,7 +148,7 @@ def skip_rule(reason: str) -> NoReturn:
 
 
 def require_parameters(function: Any, *arguments: Any) -> None:
-    """Require that a function can be called with these arguments. Raises AssertionError."""
+    """Raise AssertionError unless a function can be called with these arguments."""
     signature = inspect.signature(function)
     try:
         signature.bind(*arguments)
@@ -156,7 +157,7 @@ def require_parameters(function: Any, *arguments: Any) -> None:
 
 
 def require_async_method(subject: Any, name: str, *parameters: str) -> None:
-    """Require an `async def` that takes these parameters. Raises AssertionError."""
+    """Raise AssertionError unless an object has an `async def` of this name with these parameters."""
     method = getattr(subject, name, None)
     require(callable(method), f"there is no method `{name}`")
     require(inspect.iscoroutinefunction(method), f"`{name}` is not an `async def`")
@@ -167,13 +168,14 @@ def require_async_method(subject: Any, name: str, *parameters: str) -> None:
 
 
 def list_rules(suite: type[ModuleBehaviorTests]) -> list[str]:
-    """Return the rules of a suite; the one without which no other can be followed comes first."""
+    """Return the rules of a suite: MOUNTING_RULE, then the others by name."""
     rules = sorted(name.removeprefix(_PREFIX) for name in dir(suite) if name.startswith(_PREFIX))
-    return sorted(rules, key=lambda rule: rule != MOUNTING_RULE)
+    rules.remove(MOUNTING_RULE)
+    return [MOUNTING_RULE, *rules]
 
 
 async def check_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, **attributes: Any) -> RuleOutcome:
-    """Run one rule of a suite on a module. Raises nothing that the module raises."""
+    """Run one rule of a suite on a module, and return the outcome. An error of the module is a failed rule."""
     tests = suite()
     vars(tests).update(attributes, module=module)
     try:
@@ -197,7 +199,11 @@ async def find_violations(suite: type[ModuleBehaviorTests], module: Any, **attri
     Args:
         suite: The suite of the module's type.
         module: The Python module, or anything else with `mount(coordinator, config)`.
-        attributes: Those of the suite, such as `config`.
+        attributes: Values for attributes of the suite, such as `config`.
     """
-    outcomes = {rule: await check_rule(suite, rule, module, **attributes) for rule in list_rules(suite)}
-    return {rule: outcome.reason for rule, outcome in outcomes.items() if outcome.state == "failed"}
+    violations = {}
+    for rule in list_rules(suite):
+        outcome = await check_rule(suite, rule, module, **attributes)
+        if outcome.state == "failed":
+            violations[rule] = outcome.reason
+    return violations

@@ -1,4 +1,4 @@
-"""The contract of orchestrators (ORCHESTRATOR_CONTRACT 1.0.0) as a suite of tests."""
+"""The suite of tests for orchestrators (ORCHESTRATOR_CONTRACT 1.0.0)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
 
     @asynccontextmanager
     async def open_scene(self, *args: Any, **config: Any) -> AsyncIterator[OrchestratorScene]:
-        """Mount the orchestrator, with a model and tools unless further arguments are given."""
+        """Mount the orchestrator, and yield a scene for it. The arguments are the model and the tools of the scene."""
         async with self.mount_module(**config) as coordinator:
             self.list_mounted(coordinator)
             yield OrchestratorScene(coordinator, self.host, *args)
@@ -158,9 +158,9 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
         async with self.open_scene(PreparedModel(calls, ANSWER), tools) as scene:
             require(await scene.execute() == ANSWER, "the execution does not continue after a failed call")
         require(len(scene.results) == len(names), f"of {len(names)} calls, {len(scene.results)} have a result")
-        for at, text in enumerate(("there is no ruler", "the ruler broke", "vanish", RESULT)):
-            result = scene.results[f"call_{at}"]
-            require(text in result, f"the result of '{names[at]}' lacks {text!r}: {result!r:.200}")
+        for index, text in enumerate(("there is no ruler", "the ruler broke", "vanish", RESULT)):
+            result = scene.results[f"call_{index}"]
+            require(text in result, f"the result of '{names[index]}' lacks {text!r}: {result!r:.200}")
 
     async def test_prompt_submit_modify_changes_the_prompt(self) -> None:
         async with self.open_scene() as scene:
@@ -224,10 +224,11 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
                 scene.decide(event, action="inject_context", **decision)
                 await scene.execute()
             require(scene.tool.call_count == 1, "the call does not run")
-            which = "an ephemeral text" if is_ephemeral else "a text"
-            require(_INJECTED in repr(scene.last_request), f"the next request lacks {which} that a hook injects")
-            is_kept = any(_INJECTED in repr(message) for message in scene.context.messages)
-            require(is_kept is not is_ephemeral, f"{which} is{'' if is_kept else ' not'} in the history")
+            subject = "an ephemeral text" if is_ephemeral else "a text"
+            require(_INJECTED in repr(scene.last_request), f"the next request lacks {subject} that a hook injects")
+            is_stored = any(_INJECTED in repr(message) for message in scene.context.messages)
+            verb = "is" if is_stored else "is not"
+            require(is_stored is not is_ephemeral, f"{subject} {verb} in the history")
 
     async def test_a_request_that_a_hook_denies_is_not_sent(self) -> None:
         async with self.open_scene() as scene:
@@ -336,6 +337,7 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
 
 
 async def _cancel_execution(scene: OrchestratorScene, call: PendingCall) -> None:
+    """Run the orchestrator, and cancel it when it waits for the pending call."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(scene.execute)
         await call.has_started.wait()

@@ -1,4 +1,4 @@
-"""The contract of providers (PROVIDER_CONTRACT 1.0.0) as a suite of tests."""
+"""The suite of tests for providers (PROVIDER_CONTRACT 1.0.0)."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ _FIELDS = {
     "image": ("source",),
 }
 """The fields of each type of content block."""
+# How long a request without a response runs before it is cancelled.
 _PENDING_SECONDS = 0.2
 
 
@@ -94,7 +95,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
     @asynccontextmanager
     async def open_situation(self, name: str) -> AsyncIterator[Any]:
-        """Mount the provider so that its model does what the situation says, and yield the provider."""
+        """Mount the provider with the configuration of a situation, and yield it. Without one, skip the rule."""
         if name not in self.situations and (not self.can_call_model or name not in ("text", "models")):
             skip_rule(f"there is no configuration for the situation '{name}'")
         async with self.open_module(**self.situations.get(name, {})) as provider:
@@ -102,19 +103,18 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
     @property
     def _models(self) -> Any:
-        """The models of messages that modules on this host use."""
+        """The module with the classes of messages for modules on this host."""
         return message_models if self.host == "native" else import_module(f"{CORE_PACKAGE}.message_models")
 
     def build_request(self, messages: Any = _QUESTION, **fields: Any) -> Any:
-        """Return a ChatRequest of this host."""
+        """Return a ChatRequest in the class of this host."""
         return self._models.ChatRequest.model_validate({"messages": messages, **fields})
 
     def build_response(self, *calls: Mapping[str, Any]) -> Any:
-        """Return a ChatResponse of this host, with tool calls."""
-        blocks = [
-            {"type": "tool_call", "id": call["id"], "name": call["name"], "input": call["arguments"]} for call in calls
-        ]
-        content = [{"type": "text", "text": "I look."}, *blocks]
+        """Return a ChatResponse in the class of this host, with tool calls."""
+        content: list[dict[str, Any]] = [{"type": "text", "text": "I look."}]
+        for call in calls:
+            content.append({"type": "tool_call", "id": call["id"], "name": call["name"], "input": call["arguments"]})
         return self._models.ChatResponse.model_validate({"content": content, "tool_calls": list(calls) or None})
 
     async def test_it_has_the_members_of_the_contract(self) -> None:
@@ -161,13 +161,9 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         async with self.open_situation("models") as provider:
             models = await provider.list_models()
         require(isinstance(models, list), f"`list_models` returned a {type(models).__name__}")
+        types = {"id": str, "display_name": str, "context_window": int, "max_output_tokens": int}
         for model in models:
-            for field, expected_type in {
-                "id": str,
-                "display_name": str,
-                "context_window": int,
-                "max_output_tokens": int,
-            }.items():
+            for field, expected_type in types.items():
                 value = getattr(model, field, None)
                 require(isinstance(value, expected_type) and value, f"`{field}` of a model is {value!r}")
 
@@ -215,17 +211,17 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         require(responses[0] is not responses[1], "two requests got the same object")
 
     async def test_text_is_reported_as_it_arrives(self) -> None:
-        parts: list[str] = []
+        pieces: list[str] = []
 
-        async def receive_part(part: str) -> None:
-            parts.append(part)
+        async def receive_piece(piece: str) -> None:
+            pieces.append(piece)
 
         async with self.open_situation("text") as provider:
             if "on_text" not in inspect.signature(provider.complete).parameters:
                 skip_rule("the provider does not stream")
-            response = await provider.complete(self.build_request(), on_text=receive_part)
+            response = await provider.complete(self.build_request(), on_text=receive_piece)
         text = render_blocks(response)
-        require("".join(parts) == text, f"on_text received {parts!r:.200}, and the response has {text!r:.200}")
+        require("".join(pieces) == text, f"on_text received {pieces!r:.200}, and the response has {text!r:.200}")
 
     async def test_parse_tool_calls_returns_exactly_the_calls_of_a_response(self) -> None:
         second = {**_CALL, "id": "call_2", "arguments": {}}
@@ -287,7 +283,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
 
 def require_response(response: Any) -> None:
-    """Require a ChatResponse whose content consists of the contract's blocks. Raises AssertionError."""
+    """Raise AssertionError unless a response has the fields of a ChatResponse and the blocks of the contract."""
     content = getattr(response, "content", None)
     require(isinstance(content, list) and content, f"the content of the response is {content!r:.200}")
     for block in content or ():
@@ -305,5 +301,6 @@ def render_blocks(response: Any) -> str:
 
 
 def _get_type(block: Any) -> str:
+    """Return the type of a block. In some blocks of amplifier-core, the type is a member of an enum."""
     block_type = getattr(block, "type", None)
     return str(getattr(block_type, "value", block_type))

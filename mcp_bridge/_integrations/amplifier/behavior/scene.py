@@ -1,4 +1,8 @@
-"""What an orchestrator works with in its suite: models that return prepared responses, tools, a context and hooks."""
+"""The models, tools, context and hooks for the orchestrator in a test of the suite.
+
+A test prepares the responses of the model in an `OrchestratorScene`, executes the orchestrator, and then looks at the
+requests, the history and the events.
+"""
 
 from __future__ import annotations
 
@@ -35,30 +39,24 @@ _MOST_REQUESTS = 20
 
 def request_calls(*calls: tuple[str, dict[str, Any]], before: Sequence[Block] = ()) -> ChatResponse:
     """Return a response that requests tool calls, with the ids `call_0`, `call_1` and so on."""
-    tool_calls = [
-        ToolCall(id=f"call_{at}", name=name, arguments=arguments) for at, (name, arguments) in enumerate(calls)
-    ]
-    blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in tool_calls]
+    tool_calls = []
+    blocks = []
+    for index, (name, arguments) in enumerate(calls):
+        tool_calls.append(ToolCall(id=f"call_{index}", name=name, arguments=arguments))
+        blocks.append(ToolCallBlock(id=f"call_{index}", name=name, input=arguments))
     usage = Usage(input_tokens=6, output_tokens=4, total_tokens=10)
     return ChatResponse(content=[*before, *blocks], tool_calls=tool_calls, usage=usage, finish_reason="tool_use")
 
 
 class PreparedModel(MockProvider):
-    """Returns `responses` in turn; an exception among them is raised."""
+    """Returns `responses` in turn. By default, it calls the tool `measure` and then returns ANSWER."""
 
     def __init__(self, *responses: Any) -> None:
         super().__init__(responses or (request_calls(("measure", {"unit": "cm"})), ANSWER))
 
-    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        response: Any = self.responses[min(self.call_count, len(self.responses) - 1)]
-        if not isinstance(response, Exception):
-            return await super().complete(request, **kwargs)
-        self.requests.append(request)
-        raise response
-
 
 class EndlessModel(MockProvider):
-    """Requests tool calls with different arguments each time; ends even without a limit, after many requests."""
+    """Requests tool calls with different arguments each time. It stops after many requests, so every test ends."""
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         self.requests.append(request)
@@ -68,7 +66,7 @@ class EndlessModel(MockProvider):
 
 
 class PendingCall:
-    """A call that never returns, and records that it has started and that it was cancelled."""
+    """A call without an end. It records its start and its cancellation."""
 
     def __init__(self) -> None:
         self.has_started = anyio.Event()
@@ -95,7 +93,7 @@ class PendingModel(MockProvider):
 
 
 class CoreModel:
-    """A model that responds in the models of amplifier-core."""
+    """Wraps a model, and returns its responses in the class of amplifier-core."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -136,7 +134,7 @@ class RecordedContext(MockContextManager):
 
 
 class OrchestratorScene:
-    """One orchestrator with everything that it needs; `execute` runs it."""
+    """One orchestrator with its model, tools, context and hooks. `execute` runs it."""
 
     def __init__(
         self, coordinator: Any, host: str, model: MockProvider | None = None, tools: Sequence[MockTool] = ()

@@ -1,4 +1,4 @@
-"""The contract of tools (TOOL_CONTRACT 1.0.0) as a suite of tests, which call each tool with sample arguments."""
+"""The suite of tests for tools (TOOL_CONTRACT 1.0.0). They call each tool with sample arguments."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from mcp_bridge._json_schema.schema_checks import check_schema
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._runtime.third_party import describe_error, resolve_awaitable
 
+# The limits of generated values. The schemas come from third parties.
 _MAX_DEPTH = 8
 _MAX_ITEMS = 10
 _MAX_VALUES = 1000
@@ -94,7 +95,7 @@ class ToolBehaviorTests(ModuleBehaviorTests):
                 await self._cancel_call(key, tool, _find_sample(key, tool))
 
     async def _cancel_call(self, key: str, tool: Any, arguments: dict[str, Any]) -> None:
-        """Cancel a call while it waits, as asyncio does: once, by cancelling its task."""
+        """Cancel the task of a call once, as asyncio does. An anyio scope would cancel it again and again."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -112,7 +113,7 @@ class ToolBehaviorTests(ModuleBehaviorTests):
         if not task.cancelled():
             error = task.exception()
             end = "returned" if error is None else f"raised {describe_error(error)}"
-            require(False, f"'{key}' was cancelled and {end}")
+            raise AssertionError(f"'{key}' was cancelled and {end}")
 
 
 def describe_schema_problem(schema: Any) -> str:
@@ -126,7 +127,7 @@ def describe_schema_problem(schema: Any) -> str:
 
 
 def generate_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the required arguments of a schema, with valid values if these are easy to find."""
+    """Return the required arguments of a schema. Their values are valid unless the schema has unusual conditions."""
     arguments = _SampleGenerator(schema).generate(schema)
     return arguments if isinstance(arguments, dict) else {}
 
@@ -137,7 +138,7 @@ def _read_schema(tool: Any) -> Any:
 
 
 def _find_sample(key: str, tool: Any) -> dict[str, Any]:
-    """Return valid arguments. Skips the rule where none are found."""
+    """Return valid arguments. If none are found, skip the rule."""
     schema = _read_schema(tool)
     if describe_schema_problem(schema):
         skip_rule(f"the schema of '{key}' is invalid")
@@ -148,7 +149,10 @@ def _find_sample(key: str, tool: Any) -> dict[str, Any]:
 
 
 class _SampleGenerator:
-    """Generates values for the parts of a schema. Their number is limited, because references can double it."""
+    """Generates values for the parts of a schema.
+
+    Their number is limited, because each level of references can double it.
+    """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -195,4 +199,7 @@ def _generate_number(schema: Mapping[str, Any]) -> Any:
     else:
         number = max(schema.get("minimum", 0), min(1, schema.get("maximum", 1)))
     step = schema.get("multipleOf")
-    return -(-number // step) * step if step else number
+    if not step:
+        return number
+    # The floor division of the negative number rounds up to a multiple, so that the minimum still holds.
+    return -(-number // step) * step

@@ -1,1 +1,1 @@
-"""The context modules of this package: the memory of an agent (CONTEXT_CONTRACT 2.1.0)."""
+"""The contexts of this package. They store the history of an agent (CONTEXT_CONTRACT 2.1.0)."""

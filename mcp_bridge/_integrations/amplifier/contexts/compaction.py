@@ -1,8 +1,8 @@
-"""Compaction: the selection of messages for a request if not all of a history fit.
+"""Compaction: selects the messages for a request if the whole history does not fit.
 
 1. `group_messages` makes units of messages that stay together, such as a tool call and its result.
-2. `select_units` leaves out the oldest ones, until the rest is well below the budget.
-3. `shorten_messages` shortens the longest texts, if the rest still does not fit.
+2. `select_units` leaves out the oldest units, until the others are well below the budget.
+3. `shorten_messages` shortens the longest texts, if the messages still do not fit.
 
 All functions are pure. The history is never changed, and the same history gives the same selection.
 """
@@ -13,29 +13,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._integrations.amplifier.results import encode_json, estimate_json_tokens
 
 Message = Mapping[str, Any]
 
 CHARACTERS_PER_TOKEN = 4
-"""An estimate for English text and code. Bytes are counted, because other scripts cost more tokens per character."""
+"""How many characters are left out of a text to save one token."""
 IMAGE_TOKENS = 1600
-"""The tokens of the largest image without scaling in the common models."""
+"""The tokens of an image. The common models scale down larger images."""
 SHORTEST = 200
 """Messages of fewer tokens are not shortened."""
 NOTICE = 20
-"""The tokens of the notice in place of a part of a text."""
+"""The tokens of the notice in place of the middle of a text."""
 _KEPT_ROLES = frozenset({"system", "developer"})
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Messages for the same requests: a request for tool calls with the results, or a single message.
+    """Messages that a request contains together or not at all: tool calls with their results, or a single message.
 
     Attributes:
         places: The indexes of the messages in the history, in order.
-        size: Their tokens.
-        is_orphan: Whether it is a result without its call. No provider accepts such a result.
+        size: The tokens of the messages.
+        is_orphan: Whether the unit is a result without its call. No provider accepts such a result.
     """
 
     places: tuple[int, ...]
@@ -53,11 +53,12 @@ def estimate_tokens(message: Message) -> int:
         message = {**message, "content": texts}
     if isinstance(message.get("tool_calls"), list):
         message = {**message, "tool_calls": [_drop_repetition(call) for call in message["tool_calls"]]}
-    return len(encode_json(message)) // CHARACTERS_PER_TOKEN + 1 + images * IMAGE_TOKENS
+    # The estimate is rounded up, so that no message is free.
+    return estimate_json_tokens(message) + 1 + images * IMAGE_TOKENS
 
 
 def _drop_repetition(call: Any) -> Any:
-    """Return a stored call once. A call in both forms repeats its arguments as text."""
+    """Return a stored call without `function` if it has both forms, because `function` repeats the arguments."""
     if not isinstance(call, Mapping) or "function" not in call or "arguments" not in call:
         return call
     return {key: value for key, value in call.items() if key != "function"}
@@ -65,10 +66,10 @@ def _drop_repetition(call: Any) -> Any:
 
 def list_call_ids(message: Message) -> list[str]:
     """Return the ids of the tool calls of a message, in either form: `tool_calls`, or content blocks."""
-    calls = message.get("tool_calls")
-    requests = list(calls) if isinstance(calls, list) else []
-    requests += _list_blocks(message, "tool_call")
-    ids = [call.get("id") for call in requests if isinstance(call, Mapping)]
+    stored_calls = message.get("tool_calls")
+    calls = list(stored_calls) if isinstance(stored_calls, list) else []
+    calls += _list_blocks(message, "tool_call")
+    ids = [call.get("id") for call in calls if isinstance(call, Mapping)]
     return _keep_texts(ids)
 
 
@@ -117,20 +118,21 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
 def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger: float, target: float) -> list[Unit]:
     """Return the units for a request, in order, from a history of more than `trigger` tokens.
 
-    System messages and the latest message of the user stay, and at least one more unit. Of the others, the oldest are
-    left out until about `target` tokens remain. The selection then grows with the history until it exceeds `trigger`
-    again. Most requests thus begin with the same messages as the one before, and providers cache these.
+    The selection has all system messages, the latest message of the user, and at least one more unit. Of the other
+    units, the oldest are left out until about `target` tokens remain. The selection then grows with the history until
+    it exceeds `trigger` again. Most requests thus begin with the same messages as the request before, and providers
+    charge less for a cached beginning.
     """
     latest = next((unit for unit in reversed(units) if messages[unit.places[0]].get("role") == "user"), None)
     fixed_units = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
     other_units = [unit for unit in units if unit not in fixed_units and not unit.is_orphan]
-    room = sum(unit.size for unit in fixed_units)
+    fixed_size = sum(unit.size for unit in fixed_units)
     start = total = 0
-    # Repeat the decisions for each shorter history, so that the start moves only when the trigger is exceeded.
+    # Earlier requests had fewer units. Repeat their decisions, so that this request begins where they did.
     for end, unit in enumerate(other_units):
         total += unit.size
-        if total > trigger - room:
-            while total > target - room and start < end:
+        if total > trigger - fixed_size:
+            while total > target - fixed_size and start < end:
                 total -= other_units[start].size
                 start += 1
     selection = {*fixed_units, *other_units[start:]}
@@ -144,12 +146,17 @@ def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[st
     """
     copies = [dict(message) for message in messages]
     sizes = [estimate_tokens(message) for message in copies]
-    candidates = sorted(
-        (place for place, message in enumerate(copies) if message.get("role") not in _KEPT_ROLES),
-        key=lambda place: (copies[place].get("role") != "tool", -sizes[place]),
-    )
+    results = []
+    others = []
+    for place, message in enumerate(copies):
+        if message.get("role") == "tool":
+            results.append(place)
+        elif message.get("role") not in _KEPT_ROLES:
+            others.append(place)
+    results.sort(key=lambda place: sizes[place], reverse=True)
+    others.sort(key=lambda place: sizes[place], reverse=True)
     excess = sum(sizes) - budget
-    for place in candidates:
+    for place in (*results, *others):
         if excess <= 0:
             break
         message = copies[place]
@@ -169,17 +176,20 @@ def truncate_middle(text: str, most: int) -> str:
 
 
 def _shorten_content(content: Any, characters: int) -> Any:
-    """Return the content with about `characters` less, and a notice instead."""
+    """Return the content with about `characters` fewer characters. A notice replaces them."""
     if isinstance(content, str):
         return truncate_middle(content, max(0, len(content) - characters))
     if not isinstance(content, list):
         return content
     blocks = list(content)
     for place, block in enumerate(blocks):
-        key = next((key for key in ("text", "output") if isinstance(block, Mapping) and key in block), None)
-        if key is not None and characters > 0:
-            text = block[key] if isinstance(block[key], str) else encode_json(block[key]).decode()
-            shorter = truncate_middle(text, max(0, len(text) - characters))
-            characters -= len(text) - len(shorter)
-            blocks[place] = {**block, key: shorter}
+        if characters <= 0:
+            break
+        for key in ("text", "output"):
+            if isinstance(block, Mapping) and key in block:
+                text = block[key] if isinstance(block[key], str) else encode_json(block[key]).decode()
+                shorter_text = truncate_middle(text, max(0, len(text) - characters))
+                characters -= len(text) - len(shorter_text)
+                blocks[place] = {**block, key: shorter_text}
+                break
     return blocks

@@ -35,9 +35,9 @@ class PersistentConfig(ContextConfig):
     """The configuration of `context-persistent`.
 
     Attributes:
-        path: The file, one JSON message a line. `{session_id}` is replaced; without it, all sessions share the history,
-            except those of subagents: the names of their files end with their ids. By default, each session has a
-            file in the user's data folder.
+        path: The file, with one message in JSON on each line. The placeholder `{session_id}` is replaced by the id of
+            the session. A path without it is shared by all sessions except those of subagents: the names of their
+            files end with their ids. By default, each session has a file in the user's data folder.
     """
 
     path: str | None = None
@@ -47,9 +47,8 @@ class PersistentContext(SimpleContext):
     """A complete history in a file.
 
     If the file had a history, the context ignores `set_messages`, because the transcripts of callers usually lack the
-    system messages (CONTEXT_CONTRACT, "File-Based Context Managers").
-
-    `find_path` returns the file of another session, if each has one.
+    system messages (CONTEXT_CONTRACT, "File-Based Context Managers"). `find_path` returns the file of another session;
+    None if sessions share one file.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class PersistentContext(SimpleContext):
         self._has_loaded = bool(lines)
 
     async def has_history(self, session_id: str) -> bool:
-        """Whether a session has a file."""
+        """Return whether a session has a file. If sessions share one file, none has its own."""
         return self._find_path is not None and await anyio.to_thread.run_sync(self._find_path(session_id).is_file)
 
     async def add_message(self, message: dict[str, Any]) -> None:
@@ -99,8 +98,8 @@ class PersistentContext(SimpleContext):
             check_message(message)
         history = [dict(message) for message in messages]
         async with self._lock:
-            lines = [*map(_format_message, history)]
-            await _write_to_end(partial(replace_file, self._path, b"".join(lines)), partial(self._replace, history))
+            text = b"".join(_format_message(message) for message in history)
+            await _write_to_end(partial(replace_file, self._path, text), partial(self._replace, history))
 
     async def clear(self) -> None:
         """Clear the history, and remove the file. Raises OSError if that is not possible."""
@@ -126,13 +125,14 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
 
 
 async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -> None:
-    """Run `write` in a thread and then `commit`, also if the task is cancelled meanwhile. Raises their errors.
+    """Run `write` in a thread and then `commit`, also if the caller is cancelled meanwhile. Raises their errors.
 
-    A shielded scope alone does not delay `asyncio.Task.cancel`; a task group does.
+    Otherwise, the file and the memory could differ. A shielded scope alone does not delay
+    `asyncio.Task.cancel`, so another task runs both, and a task group waits for it.
     """
     errors: list[Exception] = []
 
-    async def run() -> None:
+    async def write_and_commit() -> None:
         with anyio.CancelScope(shield=True):
             try:
                 await anyio.to_thread.run_sync(write)
@@ -141,7 +141,8 @@ async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -
                 errors.append(error)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run)
+        tasks.start_soon(write_and_commit)
+    # The task group would raise an ExceptionGroup.
     if errors:
         raise errors[0]
 
@@ -158,7 +159,7 @@ def _format_message(message: dict[str, Any]) -> bytes:
 
 
 def _read_lines(path: Path) -> list[bytes]:
-    """Return the complete lines of a file, and remove the rest of an incomplete one."""
+    """Return the complete lines of a file. Remove an incomplete last line: the next one would be appended to it."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -175,7 +176,7 @@ def _append_line(path: Path, line: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         size = os.fstat(file).st_size
-        # The disk may be full.
+        # If the disk is full, only a part of the line is written.
         if os.write(file, line) < len(line):
             os.truncate(file, size)
             raise OSError(f"{path}: the message could not be written completely")

@@ -1,4 +1,4 @@
-"""`context-simple`: keeps the history in memory, and gives requests the part of it for the model's window."""
+"""`context-simple`: keeps the history in memory, and shortens it for the window of the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 __amplifier_module_type__ = "context"
 
 SAFETY_MARGIN = 1000
-"""The free tokens of a model's window (CONTEXT_CONTRACT, "get_messages_for_request")."""
+"""The free tokens of a model's window in a request (CONTEXT_CONTRACT, "get_messages_for_request")."""
 
 
 class ContextConfig(BaseModel):
@@ -30,8 +30,8 @@ class ContextConfig(BaseModel):
 
     Attributes:
         max_tokens: The budget of a request if neither the caller nor the provider sets one.
-        compaction_threshold: Messages are left out above this share of the budget.
-        target_usage: The remaining messages use this share of the budget.
+        compaction_threshold: Above this share of the budget, a history is compacted.
+        target_usage: After a compaction, the messages use this share of the budget.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -109,22 +109,27 @@ class SimpleContext:
     def _find_budget(self, token_budget: int | None, provider: Any) -> int:
         if token_budget is not None:
             return token_budget
-        try:
-            defaults = provider.get_info().defaults or {} if provider is not None else {}
-            window, longest = defaults.get("context_window"), defaults.get("max_output_tokens")
-            budget = int(window - longest - SAFETY_MARGIN) if window and longest else 0
-        except Exception as error:
-            # Warn once, not for each request.
-            level = logging.DEBUG if self._has_warned else logging.WARNING
-            self._has_warned = True
-            message = "the provider does not describe its model, so the budget is %d tokens: %s"
-            logger.log(level, message, self._config.max_tokens, error)
-            budget = 0
+        budget = 0
+        if provider is not None:
+            try:
+                defaults = provider.get_info().defaults or {}
+                window, longest = defaults.get("context_window"), defaults.get("max_output_tokens")
+                if window and longest:
+                    budget = int(window - longest - SAFETY_MARGIN)
+            except Exception as error:
+                # The provider is third-party code. Warn once, not for each request.
+                level = logging.DEBUG if self._has_warned else logging.WARNING
+                self._has_warned = True
+                message = "the provider does not describe its model, so the budget is %d tokens: %s"
+                logger.log(level, message, self._config.max_tokens, error)
         return budget if budget > 0 else self._config.max_tokens
 
     async def _compact(self, units: Sequence[Unit], budget: int) -> list[dict[str, Any]]:
-        """Return copies of the messages of units. The events are emitted when the selection of messages changes."""
-        places = sorted(place for unit in units for place in unit.places)
+        """Return copies of the messages of units. Emit the events only if other messages are left out than before."""
+        places: list[int] = []
+        for unit in units:
+            places += unit.places
+        places.sort()
         left_out = frozenset(range(len(self._messages))).difference(places)
         is_new = left_out != self._left_out
         if is_new:
@@ -154,7 +159,10 @@ async def mount_context(coordinator: Any, context: Any, name: str) -> None:
 
 
 def read_config(config: Mapping[str, Any] | None, model: type[BaseModel]) -> dict[str, Any]:
-    """Return the known keys of a configuration, and log the others: it may be meant for another module of this name."""
+    """Return the known keys of a configuration, and log the others.
+
+    They are no error, because the configuration may be meant for Amplifier's own module of the same name.
+    """
     options = dict(config or {})
     unknown_keys = sorted(key for key in options if key not in model.model_fields)
     if unknown_keys:

@@ -1,1 +1,1 @@
-"""The orchestrator modules of this package: the loop of an agent (ORCHESTRATOR_CONTRACT)."""
+"""The orchestrators of this package. They run the loop of an agent (ORCHESTRATOR_CONTRACT)."""

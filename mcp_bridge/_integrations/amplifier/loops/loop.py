@@ -1,10 +1,14 @@
-"""The loop of an agent: it asks the model, runs the tools that the model requests, and returns the final text.
+"""`loop-basic` and `loop-streaming`: the loop of an agent (ORCHESTRATOR_CONTRACT 1.0.0).
 
-    prompt -> [request -> response -> tool calls -> results]* -> response -> text
+The loop asks the model, runs the requested tools, and returns the final text:
 
-Everything is added to the history of the context, so that the next execution continues it. An execution ends early if a
-budget is used up, a hook denies a step, the provider fails, or the session is cancelled. It then returns its text so
+    prompt -> [request -> response -> tool calls -> results]* -> request -> response -> text
+
+It adds everything to the history of the context, so that the next execution continues there. An execution ends early if
+a budget is used up, a hook denies a step, the provider fails, or the session is cancelled. It then returns its text so
 far, and the reason. The budgets of an agent also count the agents that it has started (`Spending`).
+
+The two modules differ in one point: `loop-streaming` reports the text of a response while it grows.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from mcp_bridge._integrations.amplifier import events
 from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
 from mcp_bridge._integrations.amplifier.inspection import read_schema
 from mcp_bridge._integrations.amplifier.llm_errors import InvalidToolCallError, LLMError
-from mcp_bridge._integrations.amplifier.loops.tool_calls import HookEmitter, Injections, ToolRunner
+from mcp_bridge._integrations.amplifier.loops.tool_calls import HookEmitter, ToolRunner
 from mcp_bridge._integrations.amplifier.message_models import (
     TRUNCATED,
     ChatRequest,
@@ -40,6 +44,8 @@ from mcp_bridge._runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
+__amplifier_module_type__ = "orchestrator"
+
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _NO_PRICE = (
     "The budget max_cost cannot be kept, because the cost of the provider '{}' is not known. Use a provider that "
@@ -53,12 +59,12 @@ class LoopConfig(BaseModel):
 
     Attributes:
         default_provider: The provider of requests; by default the first one.
-        max_iterations: The most requests to the model for one prompt.
-        max_tokens: The most tokens of all requests together.
-        max_cost: The most US dollars. A response without a known cost stops the run.
-        max_seconds: The most seconds, not counting the time of questions to the user.
+        max_iterations: The maximum number of requests to the model for one prompt.
+        max_tokens: The maximum number of tokens of all requests together.
+        max_cost: The maximum cost in US dollars. A response without a known cost stops the run.
+        max_seconds: The maximum duration in seconds, without the time in which questions wait for the user.
         max_repeated_calls: How often a tool may be called with the same arguments.
-        max_continuations: How often a truncated response is continued.
+        max_continuations: How often the model is asked to continue a truncated response.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -76,7 +82,8 @@ class LoopConfig(BaseModel):
 class Spending:
     """The tokens and costs of one execution, including those of the agents that it has started.
 
-    `outer` is the spending of the agent that has started this one. The execution counts against its budgets, too.
+    `outer` is the spending of the agent that has started this one. The spending of this execution also
+    counts against the budgets of that agent.
     """
 
     config: LoopConfig
@@ -111,7 +118,9 @@ class Spending:
             return f"{config.max_tokens} tokens (max_tokens)"
         if config.max_cost is not None and self.cost >= config.max_cost:
             return f"{config.max_cost} US dollars (max_cost)"
-        budget = self.outer._find_spent() if self.outer is not None else ""
+        if self.outer is None:
+            return ""
+        budget = self.outer._find_spent()
         return f"{budget} of the agent that started this one" if budget else ""
 
 
@@ -155,12 +164,12 @@ class Execution:
             elif is_truncated and continuations < self.config.max_continuations:
                 continuations += 1
                 self.texts.append(text)
-                # The arguments of these calls may have been truncated, too.
+                # Do not run these calls, because their arguments may have been truncated, too.
                 for call in calls:
                     reason = "Error: the response was truncated before this call was complete. Use shorter arguments."
                     await self.context.add_message({"role": "tool", "tool_call_id": call.id, "content": reason})
-                # The request to continue is not a part of the history.
-                self.emitter.injections.messages.append(dict(_CONTINUE))
+                # The request to continue is only sent once, and not added to the history.
+                self.emitter.pending_messages.append(dict(_CONTINUE))
             else:
                 self.texts.append(text)
                 problem = describe_unfinished(response)
@@ -185,7 +194,7 @@ class Execution:
             except InvalidToolCallError as error:
                 # The model gets another request to correct its arguments.
                 self.spending.add(None)
-                self.emitter.injections.messages.append({"role": "user", "content": str(error)})
+                self.emitter.pending_messages.append({"role": "user", "content": str(error)})
                 continue
             except Exception as error:
                 data = {"provider": self.provider_name, "error": {"type": type(error).__name__, "message": str(error)}}
@@ -209,11 +218,12 @@ class Execution:
         decision = await self.emitter.emit(events.PROVIDER_REQUEST, data)
         if decision.action == "deny":
             raise StoppedError(f"A hook denied the request to the model: {decision.reason or 'no reason was given'}")
-        # The history may contain a new text now.
+        # The coordinator may have added an injected text to the history, so read the history again.
         if decision.action == "inject_context" or get_injections(decision):
             messages = await self.context.get_messages_for_request(provider=self.provider)
         request_messages = []
-        for message in (*messages, *self.emitter.injections.take()):
+        for message in (*messages, *self.emitter.take_messages()):
+            # A message with tool calls may have no content (CONTEXT_CONTRACT, "Message Format").
             request_messages.append(Message(**{**message, "content": message.get("content") or ""}))
         tools = []
         for name, tool in self.tools.items():
@@ -274,7 +284,7 @@ class AgentLoop:
         is `success`, `incomplete`, `denied` or `error`.
         """
         coordinator = kwargs.get("coordinator") or self._coordinator
-        emitter = HookEmitter(hooks, coordinator, self.name, Injections())
+        emitter = HookEmitter(hooks, coordinator, self.name)
         decision = await emitter.emit(events.PROMPT_SUBMIT, {"prompt": prompt})
         if decision.action == "deny":
             return await self._report(emitter, "denied", f"A hook denied the prompt: {decision.reason or ''}", None)
@@ -321,14 +331,25 @@ class AgentLoop:
         return await self._report(execution.emitter, "incomplete", text, execution.spending)
 
     async def _report(self, emitter: HookEmitter, status: str, text: str, spending: Spending | None) -> str:
-        costs = spending or Spending(self._config)
-        data = {"orchestrator": self.name, "status": status, "response": text, "turn_count": costs.iterations}
-        await emitter.emit(events.ORCHESTRATOR_COMPLETE, {**data, "tokens": costs.tokens, "cost_usd": str(costs.cost)})
+        """Emit `orchestrator:complete` and return the text."""
+        spending = spending or Spending(self._config)
+        data = {
+            "orchestrator": self.name,
+            "status": status,
+            "response": text,
+            "turn_count": spending.iterations,
+            "tokens": spending.tokens,
+            "cost_usd": str(spending.cost),
+        }
+        await emitter.emit(events.ORCHESTRATOR_COMPLETE, data)
         return text
 
 
 async def _complete_calls(context: Any) -> None:
-    """Add missing results of the last calls in the history. The calls were cancelled, or their process has ended."""
+    """Add the missing results of the last calls in the history, because the APIs of models require one for each call.
+
+    Results are missing if calls were cancelled, or if the process ended before them.
+    """
     result_ids = set()
     for message in reversed(await context.get_messages()):
         if message["role"] == "tool":
@@ -341,7 +362,7 @@ async def _complete_calls(context: Any) -> None:
 
 
 def _has_price(provider: Any) -> bool:
-    """Return whether the cost of the provider's responses may be known; the contract does not require a price."""
+    """Return whether the provider may report the cost of its responses. The contract does not require `has_price`."""
     has_price = getattr(provider, "has_price", None)
     return has_price is None or bool(has_price())
 
@@ -356,7 +377,7 @@ def _find_model(provider: Any) -> str | None:
 
 
 def _can_stream(provider: Any) -> bool:
-    """Return whether a provider reports text as it arrives; the contract does not require it."""
+    """Return whether a provider can report text while it arrives. The contract does not require `on_text`."""
     try:
         return "on_text" in inspect.signature(provider.complete).parameters
     except (TypeError, ValueError):
@@ -365,7 +386,7 @@ def _can_stream(provider: Any) -> bool:
 
 
 def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    """Return a response as a message of the history; reasoning is kept with its signature."""
+    """Return a response as a message of the history. Reasoning keeps the signature for its provider."""
     blocks = [block.model_dump(mode="json", exclude_none=True) for block in response.content]
     is_plain = all(block["type"] == "text" for block in blocks)
     message: dict[str, Any] = {"role": "assistant", "content": text if is_plain else blocks}
@@ -375,7 +396,10 @@ def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str
 
 
 def _store_call(call: ToolCall) -> dict[str, Any]:
-    """Return a call in both forms, of the public loops and of the Context contract."""
+    """Return a call as a message stores it, with the keys of Amplifier's public loops and of the Context contract.
+
+    Contexts and providers may read either form.
+    """
     function = {"name": call.name, "arguments": encode_json(call.arguments).decode()}
     return {"id": call.id, "type": "function", "function": function, "tool": call.name, "arguments": call.arguments}
 
@@ -384,22 +408,33 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
     """Return the calls with distinct ids. The blocks of the response get these ids, too."""
     counts: Counter[str] = Counter()
     blocks = [block for block in response.content if block.type == "tool_call"]
-    separate = []
+    distinct_calls = []
     for call in calls:
         counts[call.id] += 1
-        if counts[call.id] > 1:
-            same_id_blocks = [block for block in blocks if block.id == call.id]
-            name = f"{call.id}_{counts[call.id]}"
-            # The first block belongs to the call that keeps the id.
-            if len(same_id_blocks) > 1:
-                same_id_blocks[1].id = name
-            call = ToolCall(id=name, name=call.name, arguments=call.arguments)  # noqa: PLW2901 - a renamed call
-        separate.append(call)
-    return separate
+        if counts[call.id] == 1:
+            distinct_calls.append(call)
+            continue
+        new_id = f"{call.id}_{counts[call.id]}"
+        distinct_calls.append(ToolCall(id=new_id, name=call.name, arguments=call.arguments))
+        same_id_blocks = [block for block in blocks if block.id == call.id]
+        # The first block belongs to the call that keeps the id.
+        if len(same_id_blocks) > 1:
+            same_id_blocks[1].id = new_id
+    return distinct_calls
 
 
-async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
-    """Mount a loop and declare its events, on either host."""
+async def mount_basic(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
+    """Mount `loop-basic`. Raises ValueError for an invalid configuration."""
+    return await _mount_loop(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
+
+
+async def mount_streaming(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
+    """Mount `loop-streaming`. Raises ValueError for an invalid configuration."""
+    loop = AgentLoop("loop-streaming", LoopConfig(**(config or {})), coordinator, streams=True)
+    return await _mount_loop(coordinator, loop)
+
+
+async def _mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
     await coordinator.mount("orchestrator", loop)
     coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])
     return loop

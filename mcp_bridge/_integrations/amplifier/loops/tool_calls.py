@@ -11,7 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._integrations.amplifier.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from mcp_bridge._integrations.amplifier.hook_decisions import get_injections
 from mcp_bridge._integrations.amplifier.message_models import ToolCall
-from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
+from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._integrations.amplifier.results import (
     from_hook_data,
     list_images,
@@ -36,33 +36,28 @@ from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation,
 logger = logging.getLogger("mcp_bridge.amplifier")
 
 
-@dataclass
-class Injections:
-    """The texts of hooks for the next request only. They are not added to the history."""
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-
-    def take(self) -> list[dict[str, Any]]:
-        messages, self.messages = self.messages, []
-        return messages
-
-    def add(self, injection: ContextInjection) -> None:
-        self.messages.append({"role": injection.role, "content": injection.content})
-
-
 class HookEmitter:
-    """Emits events and applies the decisions of hooks, through the coordinator if the loop has one."""
+    """Emits events and applies the decisions of hooks, through the coordinator if the loop has one.
 
-    def __init__(self, hooks: Any, coordinator: Any, name: str, injections: Injections) -> None:
+    `pending_messages` are for the next request only, and are not added to the history.
+    """
+
+    def __init__(self, hooks: Any, coordinator: Any, name: str) -> None:
         self._hooks = hooks
         self._coordinator = coordinator
         self._name = name
-        self.injections = injections
+        self.pending_messages: list[dict[str, Any]] = []
+
+    def take_messages(self) -> list[dict[str, Any]]:
+        """Return the pending messages, and forget them."""
+        messages = self.pending_messages
+        self.pending_messages = []
+        return messages
 
     async def emit(self, event: str, data: Mapping[str, Any]) -> HookResult:
-        """Emit an event. Return the decision, which is that of the user if a hook asks.
+        """Emit an event, and return the decision of the hooks. If a hook asks the user, the user decides.
 
-        Injected texts are added to the history or to the next request.
+        Injected texts are added to the history or, if they are ephemeral, to the next request.
         """
         decision = await self._hooks.emit(event, dict(data))
         result = decision if isinstance(decision, HookResult) else HookResult.model_validate(decision.model_dump())
@@ -71,7 +66,7 @@ class HookEmitter:
                 # `ToolRunner` appends the text to the result.
                 continue
             if injection.ephemeral or self._coordinator is None:
-                self.injections.add(injection)
+                self.pending_messages.append({"role": injection.role, "content": injection.content})
         if self._coordinator is not None:
             outcome = await self._coordinator.process_hook_result(decision, event, self._name)
             return result.model_copy(update={"action": outcome.action, "reason": outcome.reason})
@@ -99,12 +94,12 @@ class ToolRunner:
         group = uuid4().hex
         replies: dict[int, _Reply] = {}
 
-        async def run(index: int, call: ToolCall) -> None:
+        async def run_call(index: int, call: ToolCall) -> None:
             replies[index] = await self._handle_call(call, group)
 
         async with anyio.create_task_group() as tasks:
             for index, call in enumerate(calls):
-                tasks.start_soon(run, index, call)
+                tasks.start_soon(run_call, index, call)
         return [replies[index].build_message(call) for index, call in enumerate(calls)]
 
     async def _handle_call(self, call: ToolCall, group: str) -> _Reply:
@@ -118,8 +113,12 @@ class ToolRunner:
         if self._counts[key] > limit:
             text = f"Error: this call was already made {limit} times with the same arguments. Do something else."
             return _Reply(text, is_error=True)
-        data = {"tool_name": call.name, "tool_input": call.arguments, "tool_call_id": call.id}
-        data["parallel_group_id"] = group
+        data = {
+            "tool_name": call.name,
+            "tool_input": call.arguments,
+            "tool_call_id": call.id,
+            "parallel_group_id": group,
+        }
         decision = await self._emitter.emit(TOOL_PRE, data)
         if decision.action == "deny":
             await self._emitter.emit(TOOL_ERROR, {**data, "error": {"type": "denied", "message": decision.reason}})
@@ -133,10 +132,9 @@ class ToolRunner:
         if self._cancellation is not None:
             self._cancellation.register_tool_start(call.id, call.name)
         try:
-            output = await resolve_awaitable(tool.execute(data["tool_input"]))
+            value = await resolve_awaitable(tool.execute(data["tool_input"]))
             # Amplifier has two forms of results. Anything else that a tool returns is its output.
-            output = to_result(output, call.id)
-            return values.to_result(output)
+            return values.to_result(to_result(value, call.id))
         except BaseException as error:
             if is_own_cancellation(error):
                 raise

@@ -1,1 +1,1 @@
-"""The provider modules of this package: language models behind one interface (PROVIDER_CONTRACT 1.0.0)."""
+"""The providers of this package. They give language models one interface (PROVIDER_CONTRACT 1.0.0)."""

@@ -1,4 +1,8 @@
-"""The calls and results of a history, in the order and form for the APIs of models."""
+"""Brings the tool calls and results of a history into the order and form for the APIs of models.
+
+A history may be incomplete: a call was cancelled, hooks injected messages between a call and its result, or another
+program wrote it. The APIs reject a call without a result directly after it, and a result without a call.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,12 @@ from mcp_bridge._integrations.amplifier.message_models import (
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 
 INCOMPLETE = "The call did not complete."
-"""The result of a call without a result, for the model."""
+"""The text for the model in place of a missing result."""
 
 
 @dataclass(slots=True)
 class _PairedCall:
-    """A tool call with its result, if there is one, and the id for both."""
+    """A tool call with its result, if there is one. Both get `id` in the request."""
 
     call: ToolCallBlock
     id: str
@@ -43,64 +47,81 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
     A result without its call is left out, and a call without its result gets a notice as its result. Messages between a
     call and its result follow after the result. Calls with the same id get distinct ids.
     """
-    by_message = _match_results(messages)
+    calls_by_place = _match_results(messages)
     ordered_messages: list[Message] = []
     for place, message in enumerate(messages):
         if message.role in ("tool", "function"):
             continue
-        calls = by_message.get(place, [])
+        calls = calls_by_place.get(place, [])
+        ordered_message = message
         if list_results(message) and isinstance(message.content, list):
             blocks = [block for block in message.content if not isinstance(block, ToolResultBlock)]
             if not blocks:
                 continue
-            message = message.model_copy(update={"content": blocks})  # noqa: PLW2901 - a message without its results
+            ordered_message = message.model_copy(update={"content": blocks})
         if any(entry.id != entry.call.id for entry in calls):
-            message = _rename_calls(message, calls)  # noqa: PLW2901 - a message with distinct ids
-        ordered_messages.append(message)
+            ordered_message = _rename_calls(ordered_message, calls)
+        ordered_messages.append(ordered_message)
         ordered_messages += [entry.build_reply() for entry in calls]
     return ordered_messages
 
 
 def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
-    """Return the calls of messages, by their places. A result belongs to the latest call with its id."""
-    by_message: dict[int, list[_PairedCall]] = {}
-    waiting: dict[str, list[_PairedCall]] = {}
+    """Return the calls of messages, by the indexes of the messages.
+
+    A result belongs to a call with its id in the latest message before it. If that message has several calls with the
+    id, their results are in the order of the calls.
+    """
+    calls_by_place: dict[int, list[_PairedCall]] = {}
+    waiting_calls: dict[str, list[_PairedCall]] = {}
     ids: set[str] = set()
     for place, message in enumerate(messages):
         for result in list_results(message):
-            entries = waiting.get(result.tool_call_id)
+            entries = waiting_calls.get(result.tool_call_id)
             if entries:
                 entries.pop(0).result = result
         calls = list_calls(message)
-        # A repeated id belongs to the latest message.
-        waiting.update({call.id: [] for call in calls})
+        # Earlier calls with the same ids no longer wait.
         for call in calls:
-            call_id, number = call.id, 2
+            waiting_calls[call.id] = []
+        for call in calls:
+            call_id = call.id
+            number = 2
             while call_id in ids:
-                call_id, number = f"{call.id}_{number}", number + 1
+                call_id = f"{call.id}_{number}"
+                number += 1
             entry = _PairedCall(call, call_id)
             ids.add(call_id)
-            waiting[call.id].append(entry)
-            by_message.setdefault(place, []).append(entry)
-    return by_message
+            waiting_calls[call.id].append(entry)
+            calls_by_place.setdefault(place, []).append(entry)
+    return calls_by_place
 
 
 def _rename_calls(message: Message, calls: Sequence[_PairedCall]) -> Message:
-    """Return a message with its calls as blocks with their new ids. `calls` has the order of `list_calls`."""
-    new_calls = iter([entry.call.model_copy(update={"id": entry.id}) for entry in calls])
+    """Return a message with its calls as blocks with their new ids. `calls` has the order of `list_calls`.
+
+    This order begins with the calls among the blocks, so the remaining calls are those of `tool_calls`.
+    """
+    new_calls = [entry.call.model_copy(update={"id": entry.id}) for entry in calls]
     content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
-    blocks = [next(new_calls) if isinstance(block, ToolCallBlock) else block for block in content]
+    blocks: list[Block] = []
+    for block in content:
+        blocks.append(new_calls.pop(0) if isinstance(block, ToolCallBlock) else block)
     return message.model_copy(update={"content": [*blocks, *new_calls], "tool_calls": None})
 
 
 def list_repairs(messages: Sequence[Message]) -> list[dict[str, str]]:
     """Return the calls without a result, as provider:tool_sequence_repaired reports them."""
-    entries = [entry for calls in _match_results(messages).values() for entry in calls if entry.result is None]
-    return [{"tool_call_id": entry.call.id, "tool_name": entry.call.name} for entry in entries]
+    repairs = []
+    for calls in _match_results(messages).values():
+        for entry in calls:
+            if entry.result is None:
+                repairs.append({"tool_call_id": entry.call.id, "tool_name": entry.call.name})
+    return repairs
 
 
 def list_calls(message: Message) -> list[ToolCallBlock]:
-    """Return the tool calls of a message: content blocks, or the `tool_calls` next to the text."""
+    """Return the tool calls of a message: its content blocks, and the further ones in `tool_calls`."""
     blocks = message.content if isinstance(message.content, list) else []
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     ids = {call.id for call in calls}
@@ -123,17 +144,19 @@ def _read_arguments(arguments: Any) -> dict[str, Any]:
 
 
 def list_results(message: Message) -> list[ToolResultBlock]:
-    """Return the tool results of a message: content blocks, or the content of a message with the role `tool`."""
+    """Return the tool results of a message: its content blocks, or the content of a message with the role `tool`."""
     blocks = message.content if isinstance(message.content, list) else []
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     if not results and message.role in ("tool", "function") and message.tool_call_id is not None:
-        marks: dict[str, Any] = {"is_error": True} if (message.model_extra or {}).get("is_error") else {}
-        return [ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content, **marks)]
+        result = ToolResultBlock(tool_call_id=message.tool_call_id, output=message.content)
+        if (message.model_extra or {}).get("is_error"):
+            result = result.model_copy(update={"is_error": True})
+        return [result]
     return results
 
 
 def is_failed(result: ToolResultBlock) -> bool:
-    """Return whether a loop has marked the call of a result as failed."""
+    """Return whether the call of a result has failed. In this case, the loop sets `is_error`."""
     return bool((result.model_extra or {}).get("is_error"))
 
 

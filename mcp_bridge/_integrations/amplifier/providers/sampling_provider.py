@@ -1,6 +1,6 @@
 """`provider-sampling`: the model of the connected client, through MCP's sampling (client/sampling).
 
-Clients declare whether they support it, and tools in it. MCP deprecates sampling in 2026-07-28.
+Clients declare whether they support sampling, and tools in its requests. MCP deprecates sampling in 2026-07-28.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ from mcp_bridge._integrations.amplifier.providers.history import (
     render_text,
     split_output,
 )
-from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._integrations.amplifier.results import estimate_json_tokens
 from mcp_bridge._integrations.amplifier.running_call import AGENT_CALL
 
 __amplifier_module_type__ = "provider"
 
-CHARACTERS_PER_TOKEN = 4
 _SYSTEM_ROLES = ("system", "developer")
 
 
@@ -48,7 +47,7 @@ class SamplingConfig(BaseModel):
     """The configuration of `provider-sampling`.
 
     Attributes:
-        max_tokens: The most tokens of a response.
+        max_tokens: The maximum number of tokens of a response.
         context_window: An estimate of the model's window in tokens, because MCP has no field for it.
     """
 
@@ -85,10 +84,9 @@ class SamplingProvider(IncludedProvider):
         if ctx is None:
             message = "The client's model is only available to an agent that runs in a call of the client."
             raise ConfigurationError(message, provider=self.name)
-        tools = [
-            {"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters}
-            for tool in request.tools or ()
-        ]
+        tools = []
+        for tool in request.tools or ():
+            tools.append({"name": tool.name, "description": tool.description or "", "inputSchema": tool.parameters})
         system = [render_text(message.content) for message in request.messages if message.role in _SYSTEM_ROLES]
         messages = build_messages(request.messages)
         try:
@@ -109,15 +107,19 @@ class SamplingProvider(IncludedProvider):
         response = _read_response(sample)
         # The result of sampling has no usage, but budgets need an estimate.
         blocks = [block.model_dump(mode="json") for block in response.content]
-        input_tokens = len(encode_json([messages, system, tools])) // CHARACTERS_PER_TOKEN
-        output_tokens = len(encode_json(blocks)) // CHARACTERS_PER_TOKEN
+        input_tokens = estimate_json_tokens([messages, system, tools])
+        output_tokens = estimate_json_tokens(blocks)
         total_tokens = input_tokens + output_tokens
         response.usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=total_tokens)
         return response
 
 
 def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages in the form of sampling/createMessage: turns alternate, and results are in one of the user."""
+    """Return messages in the form of sampling/createMessage.
+
+    Consecutive messages of one role become one message. A message with tool results has the role `user` and no other
+    content (2025-11-25, client/sampling).
+    """
     turns: list[dict[str, Any]] = []
     history = [message for message in messages if message.role not in _SYSTEM_ROLES]
     for message in pair_results(history):
@@ -125,16 +127,19 @@ def build_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
         if not blocks:
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        last = turns[-1] if turns else None
-        if last is not None and last["role"] == role and _has_results(last["content"]) == _has_results(blocks):
-            last["content"] += blocks
+        last_turn = turns[-1] if turns else None
+        if (
+            last_turn is not None
+            and last_turn["role"] == role
+            and _has_results(last_turn["content"]) == _has_results(blocks)
+        ):
+            last_turn["content"] += blocks
         else:
             turns.append({"role": role, "content": blocks})
     return turns
 
 
 def _has_results(blocks: Sequence[dict[str, Any]]) -> bool:
-    """Return whether there are results of tools. A turn with results has nothing else (2025-11-25, client/sampling)."""
     return any(block["type"] == "tool_result" for block in blocks)
 
 

@@ -41,7 +41,7 @@ class ScriptedTurn(BaseModel):
 
 
 class ScriptedProvider(IncludedProvider):
-    """Returns its responses in turn, and the last one for every further request of the same history."""
+    """Returns its responses in turn. Every further request of the same history gets the last one."""
 
     name = model = "scripted"
 
@@ -57,7 +57,7 @@ class ScriptedProvider(IncludedProvider):
         return [ModelInfo(id="scripted", display_name="Scripted", context_window=100_000, max_output_tokens=1000)]
 
     async def create_response(self, request: ChatRequest) -> ChatResponse:
-        """Return the turn after those in the request. The provider needs no state."""
+        """Return the next response after those in the history of the request, so the provider needs no state."""
         count = sum(message.role == "assistant" for message in request.messages)
         turn = self._turns[min(count, len(self._turns) - 1)]
         content: list[Block] = []
@@ -65,6 +65,7 @@ class ScriptedProvider(IncludedProvider):
             content.append(TextBlock(text=turn.text))
         for call in turn.calls:
             content.append(ToolCallBlock(id=f"call_{uuid4().hex}", name=call.name, input=call.arguments))
+        # About four characters are one token.
         input_tokens = sum(len(str(message.content)) for message in request.messages) // 4
         output_tokens = len(turn.text) // 4
         usage = Usage(

@@ -1,1 +1,1 @@
-"""The sessions of Amplifier modules, and what each client keeps in them."""
+"""The sessions of Amplifier modules: their clients, their beginnings and ends, and their working directories."""

@@ -1,4 +1,4 @@
-"""The session of one client: its modules, and the calls that use them."""
+"""The session of one client with the calls in flight, and the hooks for these calls."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ AGENT_KEYS = "agent/"
 
 
 class ClientSession:
-    """A session with the number of its calls in flight. It ends when it is closed and no call uses it.
+    """A session with the number of its calls in flight. After `close`, it ends as soon as no call uses it.
 
     Attributes:
         key: The key of a session for a single call; empty for any other session.
         owner: The client against whose share of sessions it counts.
-        ready: Is set when all modules are mounted, or when mounting has failed and `has_started` stays False.
+        ready: Is set when all modules are mounted, or when the session could not start.
+        has_started: Whether all modules were mounted.
         last_used: When the last call ended, on the clock of the event loop.
     """
 
@@ -57,7 +58,7 @@ class ClientSession:
             self.close()
 
     async def run(self, plan: MountPlan) -> None:
-        """Run the whole session in one task, because modules must exit what they have entered in the same task."""
+        """Run the session in one task, because modules must exit context managers in the task that entered them."""
         try:
             await self.session.begin(plan)
             self.has_started = True
@@ -82,7 +83,7 @@ class ClientSession:
 
 
 class DenyingHooks:
-    """Denies every call and every prompt, in place of the hooks of `modules`, which could have denied them."""
+    """Denies every call and every prompt, because the hooks of `modules` are missing and could have denied them."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = modules

@@ -50,10 +50,13 @@ WORKING_DIR = "session.working_dir"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """Which clients share a session, and when sessions end.
+    """The limits of the sessions of a plan.
 
-    With `shared`, all clients share one. A session ends after `idle_timeout` seconds without a call. At most `limit`
-    exist at once, and at most `conversations` conversations with an agent (see `choose_session_to_end`).
+    Attributes:
+        shared: Whether all clients share one session.
+        limit: The maximum number of clients' sessions (see `choose_session_to_end`).
+        idle_timeout: The seconds without a call after which a session ends.
+        conversations: The maximum number of conversations with an agent.
     """
 
     shared: bool = False
@@ -65,9 +68,9 @@ class SessionLimits:
 class ModuleSessions:
     """The sessions of one plan, by the key of the client's session.
 
-    `create` creates a session without starting it, with a working directory and an id if these are given. With
-    `ask_root`, each client is asked once for its working directory; a client that has one does not adopt the first
-    session.
+    `create` creates a session without starting it, with a working directory and an id if these are given. `ask_root`
+    asks each client once for its working directory; None if all sessions work in the same folder. A client with its own
+    folder does not adopt the first session.
     """
 
     def __init__(self, plan: MountPlan, create: CreateSession, limits: SessionLimits) -> None:
@@ -83,6 +86,7 @@ class ModuleSessions:
         self._tasks: TaskGroup | None = None
         self._no_hooks = HookRegistry()
         self._hook_modules = [spec.module for spec in plan.get_section("hooks")]
+        # The hooks of a call that comes before `start` or after `stop`.
         self._hooks_without_session: SessionHooks = DenyingHooks(
             self._hook_modules or [spec.module for spec in plan.list_modules()]
         )
@@ -99,9 +103,12 @@ class ModuleSessions:
 
     def stop(self) -> None:
         """Accept no more clients. Calls are denied from now on, unless no module has hooks."""
-        if not self._hook_modules and (self.first is None or (self._tasks is not None and self.first.has_no_hooks)):
+        has_never_started = self.first is None
+        runs_without_hooks = self._tasks is not None and self.first is not None and self.first.has_no_hooks
+        if not self._hook_modules and (has_never_started or runs_without_hooks):
             self._hooks_without_session = self._no_hooks
-        self._tasks, self._first_is_free = None, False
+        self._tasks = None
+        self._first_is_free = False
         self._sessions.clear()
 
     @property
@@ -115,7 +122,7 @@ class ModuleSessions:
         return self._count_conversations() if self._plan.orchestrator is not None else None
 
     def acquire_hooks(self, ctx: RunningCall) -> AbstractAsyncContextManager[SessionHooks]:
-        """Return a context manager for the hooks of the client's session, which does not end inside it."""
+        """Return a context manager for the hooks of the client's session. The session does not end inside it."""
         may_need_new_session = self._is_single(ctx) or self._is_foreign(ctx.state_key)
         # Mounting the modules for one call takes long, so do not mount them only to find that they have no hooks.
         if may_need_new_session and not self._hook_modules and self.first is not None and self.first.has_no_hooks:
@@ -123,9 +130,9 @@ class ModuleSessions:
         return SessionLease(self, ctx, self._get_hooks)
 
     def lease(self, ctx: RunningCall) -> SessionLease[ModuleSession]:
-        """Return a context manager for the client's session, which does not end inside it.
+        """Return a context manager for the client's session. The session does not end inside it.
 
-        Raises Overloaded or ToolUnavailable.
+        Entering it raises Overloaded or ToolUnavailable.
         """
         return SessionLease(self, ctx, require_session)
 
@@ -147,24 +154,27 @@ class ModuleSessions:
         key = ctx.state_key
         self._make_room(key, ctx)
         self._run_session(ClientSession(session), key, ctx, plan)
-        end_with_client(ctx, self._sessions, key, self._end)
+        end_with_client(ctx, self._sessions, key, self.end_session)
 
     def end_session(self, key: str) -> None:
-        """End the session of a key, if there is one, once no call is in flight."""
-        if key in self._sessions:
-            self._end(key)
+        """End the session of a key, if there is one, as soon as no call is in flight."""
+        client_session = self._sessions.pop(key, None)
+        # The first session determines what is published, so it remains.
+        if client_session is not None and client_session is not self.first:
+            client_session.close()
 
     async def acquire(self, ctx: RunningCall) -> ClientSession | None:
-        """Return the client's session after counting one more call of it; None after `stop`.
+        """Return the client's session, and count the call as in flight until `release_session`.
 
-        A client without a session gets one. Raises Overloaded, or ToolUnavailable for a thread that outlasts its call.
+        A client without a session gets one. Returns None after `stop`, and if the session could not start. Raises
+        Overloaded, or ToolUnavailable for a thread that outlasts its call.
         """
         if self._tasks is None:
             return None
         key = self._get_key(ctx)
         client_session = self._sessions.get(key)
         if client_session is None:
-            # The conversation of such a thread may have ended with its call, and nothing would end another one.
+            # A thread can go on after its call was cancelled. Nothing would end a session that starts for it then.
             if is_abandoned():
                 raise ToolUnavailable("The call has ended.")
             if self.ask_root is None or self._is_single(ctx):
@@ -187,16 +197,12 @@ class ModuleSessions:
         return client_session
 
     def release_session(self, client_session: ClientSession) -> None:
-        """Count one call fewer. The session of a single call ends with it."""
+        """Count a call as finished. The session of a single call ends with the call."""
         client_session.release()
         if client_session.key and not client_session.calls:
             self.end_session(client_session.key)
 
-    def has_session(self, ctx: RunningCall) -> bool:
-        """Return whether the session of a call exists already."""
-        return self.has_key(self._get_key(ctx))
-
-    def has_key(self, key: str) -> bool:
+    def has_session(self, key: str) -> bool:
         """Return whether there is a session with this key."""
         return key in self._sessions
 
@@ -208,21 +214,21 @@ class ModuleSessions:
         return key if not self.limits.shared or key.startswith(AGENT_KEYS) else ""
 
     def _log_unasked(self) -> None:
-        """Log once that clients without an identified session are not asked for their folder."""
+        """Log once: clients without a named session are not asked for their folder."""
         if self.ask_root is not None and not self._has_logged_unasked:
             self._has_logged_unasked = True
             log_fallback("clients that name no session are not asked")
 
     def _is_single(self, ctx: RunningCall) -> bool:
-        """Return whether the call has a session for itself."""
+        """Return whether the call gets a session for itself, because its client cannot be identified."""
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
 
     def _is_foreign(self, key: str) -> bool:
-        """Return whether a key is that of a conversation of another source, or one that has ended."""
+        """Return whether a key belongs to a conversation of another source, or to an ended one."""
         return key.startswith(AGENT_KEYS) and key not in self._sessions
 
     async def _add_with_root(self, key: str, ctx: RunningCall, ask_root: AskRoot) -> ClientSession | None:
-        """Add a session in the client's folder. One of its calls asks for the folder, and the others wait."""
+        """Add a session in the client's folder. One call asks the client for it, and its other calls wait."""
         async with self._root_locks.setdefault(key, anyio.Lock()):
             try:
                 # A call that has waited for the lock finds the session of the one before it.
@@ -243,7 +249,7 @@ class ModuleSessions:
             client_session = ClientSession(session, key if is_single else "")
             self._run_session(client_session, key, ctx, self._plan)
         if not self.limits.shared or is_conversation:
-            end_with_client(ctx, self._sessions, key, self._end)
+            end_with_client(ctx, self._sessions, key, self.end_session)
         return client_session
 
     def _run_session(self, client_session: ClientSession, key: str, ctx: RunningCall, plan: MountPlan) -> None:
@@ -266,28 +272,26 @@ class ModuleSessions:
             limit, name = self.limits.conversations, "conversations"
         else:
             limit, name = self.limits.limit, "sessions"
-        alike = [pair for pair in self._sessions.items() if pair[0].startswith(AGENT_KEYS) == is_conversation]
-        session_key = choose_session_to_end(alike, limit, get_owner(ctx), name)
+        sessions = [pair for pair in self._sessions.items() if pair[0].startswith(AGENT_KEYS) == is_conversation]
+        session_key = choose_session_to_end(sessions, limit, get_owner(ctx), name)
         if session_key is not None:
-            self._end(session_key)
+            self.end_session(session_key)
 
     def _count_conversations(self) -> int:
         return sum(key.startswith(AGENT_KEYS) for key in self._sessions)
 
-    def _end(self, key: str) -> None:
-        client_session = self._sessions.pop(key)
-        # The first session determines what is published, so it remains.
-        if client_session is not self.first:
-            client_session.close()
-
     def _end_unless_shared(self, key: str) -> None:
+        """End an idle session, unless it is the shared one with its empty key."""
         if key:
-            self._end(key)
+            self.end_session(key)
 
 
 @dataclass(slots=True)
 class SessionLease(Generic[T]):
-    """Holds a session for a `with` block, which gets what `select` returns. A class, because every call enters one."""
+    """Holds the client's session for a `with` block. The block receives the result of `select` for the session.
+
+    It is a class, because every call enters a lease, and a generator would be slower.
+    """
 
     _sessions: ModuleSessions
     _ctx: RunningCall

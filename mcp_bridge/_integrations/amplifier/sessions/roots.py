@@ -1,4 +1,4 @@
-"""The working directory of a client's session: the first folder among its roots."""
+"""Asks clients for the folders in which their sessions work: the first of their roots (`working_dir: roots`)."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ NOT_ASKED = "clients that share a session are not asked"
 
 
 async def ask_for_root(ctx: RunningCall) -> Path | None:
-    """Ask the client for its roots, and return the folder of the first that is a `file://` URI.
+    """Ask the client for its roots, and return the folder of the first root that is a `file://` URI.
 
-    Returns None and logs the reason where there is no such folder: the session then works in the settings' folder.
-    Clients that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded
-    where too many calls are pending; the next call asks again.
+    If there is no such folder, log the reason and return None: the session then works in the settings' folder. Clients
+    that share a session are not asked, because one of them would choose the folder of all. Raises Overloaded if too
+    many questions are pending; the next call asks again.
     """
-    problem = NOT_ASKED
-    if ctx.session:
-        try:
-            uris = [root.uri for root in await ctx.roots(fallback=())]
-        except Overloaded:
-            raise
-        except CallError as error:
-            problem = f"the client has not listed its roots ({error})"
-        else:
-            uri = next((uri for uri in uris if uri.lower().startswith("file:")), None)
-            if uri is None:
-                problem = "the client has no file:// root"
-            elif (folder := _to_folder(uri)) is not None:
-                return folder
-            else:
-                problem = f"the client's root {uri!r} is not a folder here"
-    log_fallback(problem)
-    return None
+    if not ctx.session:
+        log_fallback(NOT_ASKED)
+        return None
+    try:
+        uris = [root.uri for root in await ctx.roots(fallback=())]
+    except Overloaded:
+        raise
+    except CallError as error:
+        log_fallback(f"the client has not listed its roots ({error})")
+        return None
+    uri = next((uri for uri in uris if uri.lower().startswith("file:")), None)
+    if uri is None:
+        log_fallback("the client has no file:// root")
+        return None
+    folder = _to_folder(uri)
+    if folder is None:
+        log_fallback(f"the client's root {uri!r} is not a folder here")
+    return folder
 
 
 def log_fallback(problem: str) -> None:
@@ -50,14 +50,17 @@ def log_fallback(problem: str) -> None:
 
 
 def _to_folder(uri: str) -> Path | None:
-    """The folder of a `file://` URI, or None where this machine or this worker has no such folder."""
+    """Return the folder of a `file://` URI, or None if this machine or this worker has no such folder."""
     # Import late, because this imports an HTTP client.
     from urllib.request import url2pathname
 
     try:
         parts = urlsplit(uri)
         path = url2pathname(parts.path)
-        is_here = parts.netloc.lower() in ("", "localhost") and os.path.isabs(path) and os.path.isdir(path)
-        return Path(path).resolve() if is_here else None
+        is_here = parts.netloc.lower() in ("", "localhost")
+        if is_here and os.path.isabs(path) and os.path.isdir(path):
+            return Path(path).resolve()
     except (OSError, ValueError):
+        # The URI comes from the client, and may contain anything.
         return None
+    return None

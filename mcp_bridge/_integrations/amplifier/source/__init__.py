@@ -1,4 +1,4 @@
-"""Amplifier modules as a source: their tools are published unchanged, and their hooks govern every call."""
+"""The source of Amplifier modules. It publishes their tools unchanged and applies their hooks to every call."""
 
 from mcp_bridge._integrations.amplifier.source.source import AmplifierSource
 

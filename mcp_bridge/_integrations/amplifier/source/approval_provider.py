@@ -1,8 +1,11 @@
-"""How modules ask the user for approval and show messages. Both belong to the running call.
+"""The services through which modules ask the user for approval and show messages. Both belong to the running call.
 
-A module such as hooks-approval registers the capability `approval.register_provider`, receives an ApprovalProvider
-through it, and awaits `request_approval` in its hook. Orchestrators pass decisions of hooks to
-`coordinator.process_hook_result`, which uses the approval system and the display system of the coordinator.
+Modules ask in one of two ways:
+
+- A module such as hooks-approval registers the capability `approval.register_provider`, receives an ApprovalProvider
+  through it, and awaits `request_approval` in its hook.
+- Orchestrators pass the decisions of hooks to `coordinator.process_hook_result`, which uses the approval system and the
+  display system of the coordinator.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any, Literal
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._integrations.amplifier.hook_decisions import build_question
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge._integrations.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge._integrations.amplifier.models import HookResult
@@ -25,7 +29,7 @@ from mcp_bridge._runtime.third_party import is_own_cancellation
 logger = logging.getLogger("mcp_bridge.approvals")
 
 REGISTER_CAPABILITY = "approval.register_provider"
-# The question takes a share of the request's timeout, so that it ends before the module times out.
+# The question gets this share of the timeout of the request, so that it ends before the module stops waiting.
 _TIMEOUT_SHARE = 0.9
 _REASONS = {
     "default": "This call needs a user's approval.",
@@ -56,7 +60,7 @@ class BridgeApprovalProvider:
         details = request.details or call.arguments
         timeout = request.timeout * _TIMEOUT_SHARE if request.timeout is not None else None
         risk = f" (risk: {request.risk_level})" if request.risk_level else ""
-        case = ApprovalQuestion(
+        question = ApprovalQuestion(
             tool=call.name,
             arguments=call.arguments,
             about=details,
@@ -65,13 +69,13 @@ class BridgeApprovalProvider:
             timeout=timeout,
             kind=call.kind,
         )
-        # The question counts as unanswered even if the module stops waiting.
+        # If the module stops waiting for the answer, the code below is cancelled, and the question stays in the list.
         if running is not None:
-            running.unanswered = [*running.unanswered, case]
+            running.unanswered = [*running.unanswered, question]
         with pause_handler_clock():
-            decision = await self._gate.resolve_question(case, ctx)
+            decision = await self._gate.resolve_question(question, ctx)
         if running is not None and decision.how != "timeout":
-            running.unanswered = [question for question in running.unanswered if question is not case]
+            running.unanswered = [other for other in running.unanswered if other is not question]
         if decision.how == "timeout":
             raise TimeoutError(decision.reason)
         reason = _REASONS[decision.how].format("allowed" if decision.is_allowed else "declined")
@@ -107,19 +111,10 @@ class BridgeApprovalSystem:
         if running is None:
             reason = "This needs the user's approval, but there is no running call through which to ask."
             return ApprovalDecision(scope="deny", how="default", reason=reason)
-        call = running.call
-        case = ApprovalQuestion(
-            tool=call.name,
-            arguments=call.arguments,
-            prompt=decision.approval_prompt or f"Allow '{call.name}' to continue ({event})?",
-            options=tuple(decision.approval_options) if decision.approval_options else None,
-            timeout=decision.approval_timeout,
-            default=decision.approval_default,
-            about=event,
-            kind=call.kind,
-        )
+        prompt = f"Allow '{running.call.name}' to continue ({event})?"
+        question = build_question(running.call, decision, prompt=prompt, about=event)
         try:
-            return await self._gate.resolve_question(case, running.ctx)
+            return await self._gate.resolve_question(question, running.ctx)
         except CallError as error:
             return ApprovalDecision(scope="deny", how="default", reason=error.message)
 
@@ -139,32 +134,27 @@ class BridgeDisplaySystem:
 def register_approval_provider(coordinator: Any, gate: ApprovalGate) -> None:
     """Give the bridge's provider to every module with this capability, now and later.
 
-    If a module finds the capability before another has registered it, it offers itself as a provider. It receives the
-    bridge's instead. A coordinator without `on_capability` is read once.
+    Modules register the capability if they need a provider. If a module has a provider to offer, it looks the
+    capability up, and calls it with its provider. Such a module gets `return_provider`, because the bridge asks by
+    itself.
     """
     provider = BridgeApprovalProvider(gate)
-
-    def offer(receiver: Any) -> None:
-        if receiver is not return_provider:
-            _give_provider(receiver, provider)
 
     def return_provider(_: Any = None) -> BridgeApprovalProvider:
         logger.warning("a module offers to ask for approvals; the bridge asks by itself")
         return provider
 
-    on_capability = getattr(coordinator, "on_capability", None)
-    if on_capability is None:
-        receiver = coordinator.get_capability(REGISTER_CAPABILITY)
-        if receiver is not None:
-            offer(receiver)
-        return
-    on_capability(REGISTER_CAPABILITY, offer)
+    def give_provider(receiver: Any) -> None:
+        if receiver is not return_provider:
+            _give_provider(receiver, provider)
+
+    coordinator.on_capability(REGISTER_CAPABILITY, give_provider)
     if coordinator.get_capability(REGISTER_CAPABILITY) is None:
         coordinator.register_capability(REGISTER_CAPABILITY, return_provider)
 
 
 def _give_provider(receiver: Any, provider: BridgeApprovalProvider) -> None:
-    """A module without a provider denies, so a failure here allows nothing."""
+    """Call a module's receiver with the provider. A failure allows nothing, because modules without a provider deny."""
     try:
         result = receiver(provider)
     except BaseException as error:

@@ -1,4 +1,8 @@
-"""The checkouts of commits on this machine. A checkout is complete and unchanged, or absent."""
+"""Stores the files of fetched commits on this machine, and verifies them by their hash.
+
+A checkout is the folder with the files of one commit. It is complete or absent: a fetch writes to a temporary folder,
+and moves it into place at the end.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
@@ -25,35 +28,22 @@ _ABANDONED = 24 * 3600
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
-    """The `files` of a commit of a repository."""
-
-    files: Path
-
-    @property
-    def is_fetched(self) -> bool:
-        return self.files.is_dir()
-
-    def get_module_folder(self, subdirectory: str) -> Path:
-        return self.files / subdirectory
-
-
 class Checkouts:
-    """Checkouts by repository and commit. Several bridges may share their folder."""
+    """The checkouts in one folder, by repository and commit. Several bridges may share the folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = (folder if folder is not None else get_data_folder() / "modules").absolute()
 
-    def locate(self, address: GitAddress, commit: str) -> Checkout:
-        """Return the checkout of a commit, fetched or not."""
+    def locate(self, address: GitAddress, commit: str) -> Path:
+        """Return the folder of a checkout. It exists only if the commit was fetched."""
+        # Users recognize the name. The hash distinguishes URLs with the same name.
         name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
         url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
-        return Checkout(self.folder / f"{name}-{url_hash}" / commit / "files")
+        return self.folder / f"{name}-{url_hash}" / commit / "files"
 
     @contextlib.contextmanager
     def create_temporary_folder(self) -> Iterator[Path]:
-        """Create a temporary folder on the same disk for the block. Raises ModuleLoadError."""
+        """Create a temporary folder for the block, on the same disk as the checkouts. Raises ModuleLoadError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for folder in self.folder.glob(f"{_PARTIAL}*"):
@@ -69,11 +59,11 @@ class Checkouts:
             yield Path(path)
 
 
-def move_into_place(complete: Path, target: Path, room: Path) -> None:
-    """Move a complete folder to its target. An older one moves to `room`, and is deleted with it. Raises OSError."""
+def move_into_place(complete: Path, target: Path, temporary: Path) -> None:
+    """Move a complete folder to its target. An older folder there moves to the temporary folder. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        target.rename(Path(tempfile.mkdtemp(dir=room)) / "old")
+        target.rename(Path(tempfile.mkdtemp(dir=temporary)) / "old")
     complete.rename(target)
 
 
@@ -95,7 +85,7 @@ def check_links(folder: Path, uri: str) -> None:
 
 
 def hash_files(folder: Path) -> str:
-    """Return the hash of a folder's file names and contents, without compiled files, for lock files."""
+    """Return the hash of a folder for lock files. It covers all names and contents except compiled Python files."""
     total = hashlib.sha256()
     for path, is_link in _walk_files(folder):
         if is_link:
@@ -103,6 +93,7 @@ def hash_files(folder: Path) -> str:
         elif path.is_file():
             content = path.read_bytes()
         else:
+            # The content of a device or a pipe cannot be read.
             content = b"?"
         name = os.fsencode(path.relative_to(folder).as_posix())
         total.update(b"%d %d %d\n%b\n" % (is_link, len(name), len(content), name))
@@ -126,11 +117,15 @@ def remove_compiled(folder: Path) -> None:
 
 
 def _walk_files(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield all files and links in the order of their names. The flag is true for links, and they are not followed."""
+    """Yield all files and links, with True for a link. Links are not followed.
+
+    They are sorted by the bytes of their names, to have the same order on every machine.
+    """
     paths = []
     for path, folders, files in os.walk(folder):
         links = [name for name in folders if Path(path, name).is_symlink()]
+        # `os.walk` enters only the folders that remain in this list.
         folders[:] = [name for name in folders if name != COMPILED]
         paths += [Path(path, name) for name in (*files, *links)]
-    for file in sorted(paths, key=lambda one: os.fsencode(one.relative_to(folder).as_posix())):
+    for file in sorted(paths, key=lambda path: os.fsencode(path.relative_to(folder).as_posix())):
         yield file, file.is_symlink()

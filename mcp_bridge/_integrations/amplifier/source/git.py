@@ -1,7 +1,7 @@
-"""Git repositories: the addresses of modules in them, and how one commit is fetched.
+"""Parses the addresses of modules in git repositories, and fetches single commits with the git program.
 
-The git program runs without any settings, hooks or filters, so neither a repository nor a user's configuration can
-make it run something else.
+Git runs without any settings, hooks or filters, so neither a repository nor a user's configuration can make it run
+other programs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNot
 from mcp_bridge._runtime.process_group import kill_group
 
 PREFIX = "git+"
-# Git has other schemes, too, and some of them run commands.
+# Git has other schemes, too, and some of them, such as `ext`, run commands.
 SCHEMES = ("https", "ssh", "file")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # The timeout of one git command, in seconds.
@@ -40,7 +40,8 @@ _ENVIRONMENT = (
     "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
 )  # fmt: skip
 """The environment variables for git."""
-# Settings that make git run programs or follow other addresses are off, and files get the bytes of the commit.
+# These settings turn off everything that makes git run programs or follow other addresses. Files get exactly the bytes
+# of the commit, so that their hash is the same on every machine.
 _SETTINGS = {
     "advice.detachedHead": "false",
     "core.attributesFile": os.devnull,
@@ -58,14 +59,22 @@ _SETTINGS = {
     "submodule.recurse": "false",
     "transfer.bundleURI": "false",
 }
+# The lines that git adds to many errors.
 _BOILERPLATE = ("Please make sure you have the correct access rights", "and the repository exists.")
-# Errors of servers that cannot send a single commit.
+# The errors of servers that cannot send a single commit.
 _NO_SINGLE_COMMIT = ("unadvertised object", "not our ref", "does not support shallow")
 
 
 @dataclass(frozen=True, slots=True)
 class GitAddress:
-    """A module in a repository: `url` is the repository, an empty `ref` is its default branch."""
+    """The address of a module in a repository.
+
+    Attributes:
+        uri: The address as the plan writes it.
+        url: The repository.
+        ref: The branch, tag or commit; empty for the default branch.
+        subdirectory: The folder of the module; empty for the top of the repository.
+    """
 
     uri: str
     url: str
@@ -77,11 +86,11 @@ class GitAddress:
         return self.url.partition(":")[0]
 
     def is_allowed(self, patterns: Sequence[str]) -> bool:
-        """Whether a pattern matches the URL of the repository. The prefix `git+` of a pattern is optional."""
+        """Return whether a pattern matches the URL of the repository. The prefix `git+` of a pattern is optional."""
         return any(fnmatchcase(self.url, pattern.removeprefix(PREFIX)) for pattern in patterns)
 
     def require_allowed(self, patterns: Sequence[str]) -> None:
-        """Raise ModuleNotFoundError, with the line to add, if the settings do not allow the repository."""
+        """Raise ModuleNotFoundError, with the line to add, if no pattern of the settings allows the repository."""
         if not self.is_allowed(patterns):
             raise ModuleNotFoundError(
                 f"{self.uri} is not allowed. If you trust it, write beside 'plan', or at the top of a file that is a "
@@ -234,6 +243,7 @@ class Git:
         self._run(address, option, f"--work-tree={folder}", "checkout", "--quiet", "--force", "--detach", commit)
 
     def _run(self, address: GitAddress, *args: str) -> str:
+        """Run a git command for an address, with the settings of `_SETTINGS`. Return its output."""
         arguments = []
         for name, value in _SETTINGS.items():
             arguments += ["-c", f"{name}={value}"]
@@ -243,7 +253,7 @@ class Git:
         """Run git and return its output. Raises ModuleLoadError if it fails or takes too long."""
         process = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
             [self._program, *args],
-            # In a repository, git would read its settings.
+            # If the current directory belonged to a repository, git would read the settings of this repository.
             cwd=Path(os.sep).absolute(),
             env=self._build_environment(scheme),
             stdin=subprocess.DEVNULL,
@@ -265,13 +275,13 @@ class Git:
                     stream.close()
         if process.returncode:
             lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines()]
-            relevant = [line for line in lines if line and line not in _BOILERPLATE]
-            reason = "; ".join(relevant[-4:]) or f"git exited with {process.returncode}"
+            relevant_lines = [line for line in lines if line and line not in _BOILERPLATE]
+            reason = "; ".join(relevant_lines[-4:]) or f"git exited with {process.returncode}"
             raise ModuleLoadError(f"{subject}: {reason}")
         return out.decode("utf-8", "replace")
 
     def _build_environment(self, scheme: str) -> dict[str, str]:
-        """Return variables that exclude prompts, settings of the user and the machine, and all other schemes."""
+        """Return environment variables that exclude prompts, the settings of user and machine, and other schemes."""
         variables = {name: self._environ[name] for name in _ENVIRONMENT if name in self._environ}
         return variables | {
             "GIT_ALLOW_PROTOCOL": scheme,

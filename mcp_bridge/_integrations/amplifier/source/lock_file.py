@@ -1,4 +1,7 @@
-"""The lock file: the commits of the modules from git and the hashes of their files, and how they are locked."""
+"""Reads and writes the lock file, with the commits of modules from git and the hashes of their files.
+
+`ModuleLocker` fetches and locks modules for the command `mcp-bridge module lock`. At a start, `Resolver` only reads.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from typing import Any
 from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.source.checkouts import (
-    Checkout,
     Checkouts,
     check_links,
     hash_files,
@@ -30,7 +32,7 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEntry:
-    """One module: its commit, and the hash of its files."""
+    """The locked commit of a module, and the hash of the commit's files."""
 
     commit: str
     hash: str
@@ -46,14 +48,14 @@ class LockEntry:
 
 @dataclass(frozen=True, slots=True)
 class LockFile:
-    """The lock file of a folder. `modules` are its entries by the addresses in plans."""
+    """The lock file of a folder. `modules` has its entries by the addresses of modules, as the plans write them."""
 
     path: Path
     modules: Mapping[str, LockEntry] = field(default_factory=dict)
 
     @classmethod
     def read(cls, directory: Path) -> LockFile:
-        """Read the lock file of a folder; without a file, it has no entries. Raises ModuleLoadError."""
+        """Read the lock file of a folder. If there is none, the result has no entries. Raises ModuleLoadError."""
         path = directory / LOCK_FILE_NAME
         try:
             data = json.loads(path.read_bytes())
@@ -70,7 +72,7 @@ class LockFile:
             ) from error
 
     def write(self, modules: Mapping[str, LockEntry]) -> None:
-        """Replace the entries on the disk, all or none. Raises ModuleLoadError."""
+        """Replace the entries in the file. If that fails, the file is unchanged. Raises ModuleLoadError."""
         if modules == self.modules:
             return
         data = {"version": VERSION, "modules": {uri: asdict(modules[uri]) for uri in sorted(modules)}}
@@ -101,16 +103,17 @@ class LockOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RequestedModule:
-    """A module of a plan, and the folder of its checkout."""
+    """A module of a plan, and its source's folder for checkouts; None for the default."""
 
     address: GitAddress
     checkouts_folder: Path | None = None
 
 
 class ModuleLocker:
-    """Locks modules. `report` receives a line before each slow step.
+    """Locks modules: it finds their commits, fetches these and writes the hashes of their files to the lock file.
 
-    With `update`, locked modules move to the newest commit, too. Entries of other settings files stay.
+    Locked modules keep their commit, unless `update` is set. The entries of other modules stay, because several
+    settings files can share a lock file. `report` receives a line before each slow step.
     """
 
     def __init__(self, lock: LockFile, *, update: bool = False, report: Callable[[str], None]) -> None:
@@ -137,14 +140,17 @@ class ModuleLocker:
     def _lock_module(self, module: RequestedModule) -> LockedModule:
         address, checkouts = module.address, Checkouts(module.checkouts_folder)
         before = self._lock.modules.get(address.uri)
-        commit = before.commit if before is not None and not self._update else self._find_commit(address)
+        if before is not None and not self._update:
+            commit = before.commit
+        else:
+            commit = self._find_commit(address)
         checkout = checkouts.locate(address, commit)
-        expected = before.hash if before is not None and before.commit == commit else ""
-        content = self._ensure_files(address, commit, checkouts, checkout, expected)
-        folder = checkout.get_module_folder(address.subdirectory)
+        locked_hash = before.hash if before is not None and before.commit == commit else ""
+        content_hash = self._ensure_files(address, commit, checkouts, checkout, locked_hash)
+        folder = checkout / address.subdirectory
         if not folder.is_dir():
             raise ModuleLoadError(f"{address.uri}: commit {commit[:12]} has no folder '{address.subdirectory}'")
-        entry = LockEntry(commit=commit, hash=content)
+        entry = LockEntry(commit=commit, hash=content_hash)
         previous_commit = before.commit if before is not None else ""
         return LockedModule(uri=address.uri, entry=entry, previous_commit=previous_commit, folder=folder)
 
@@ -157,50 +163,51 @@ class ModuleLocker:
 
     @cached_property
     def _git(self) -> Git:
+        # If all files are on the disk, git need not be installed.
         return Git()
 
     def _ensure_files(
-        self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str
+        self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Path, locked_hash: str
     ) -> str:
         """Fetch a commit if needed, and return the hash of its files.
 
-        Files on the disk are used only if a lock entry has their hash. Raises ModuleLoadError if the files differ from
-        the locked ones.
+        Files on the disk are used only if they have the hash of the lock entry. Raises ModuleLoadError if the files
+        differ from the locked ones.
         """
-        if checkout.files in self._hashes:
-            content = self._hashes[checkout.files]
-        elif expected and _has_content(checkout, expected):
-            content = expected
+        if checkout in self._hashes:
+            content_hash = self._hashes[checkout]
+        elif locked_hash and _has_content(checkout, locked_hash):
+            content_hash = locked_hash
         else:
             self._report(f"fetching {address.url} {commit[:12]}")
-            content = self._fetch(address, commit, checkouts, checkout, expected)
-        if expected and content != expected:
+            content_hash = self._fetch(address, commit, checkouts, checkout, locked_hash)
+        if locked_hash and content_hash != locked_hash:
             raise _build_hash_error(address, commit)
-        self._hashes[checkout.files] = content
-        return content
+        self._hashes[checkout] = content_hash
+        return content_hash
 
-    def _fetch(self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Checkout, expected: str) -> str:
-        with checkouts.create_temporary_folder() as room:
-            files = room / "files"
+    def _fetch(self, address: GitAddress, commit: str, checkouts: Checkouts, checkout: Path, locked_hash: str) -> str:
+        with checkouts.create_temporary_folder() as temporary:
+            files = temporary / "files"
             self._git.fetch(address, commit, files)
             remove_compiled(files)
             check_links(files, address.uri)
-            content = hash_files(files)
+            content_hash = hash_files(files)
             # Never store files that differ from the locked ones.
-            if expected and content != expected:
+            if locked_hash and content_hash != locked_hash:
                 raise _build_hash_error(address, commit)
-            if not _has_content(checkout, content):
+            if not _has_content(checkout, content_hash):
                 try:
-                    move_into_place(files, checkout.files, room)
+                    move_into_place(files, checkout, temporary)
                 except OSError:
                     # Another bridge may have fetched the same commit.
-                    if not _has_content(checkout, content):
+                    if not _has_content(checkout, content_hash):
                         raise
-        return content
+        return content_hash
 
 
-def _has_content(checkout: Checkout, content: str) -> bool:
-    return checkout.is_fetched and hash_files(checkout.files) == content
+def _has_content(checkout: Path, content_hash: str) -> bool:
+    return checkout.is_dir() and hash_files(checkout) == content_hash
 
 
 def _build_hash_error(address: GitAddress, commit: str) -> ModuleLoadError:

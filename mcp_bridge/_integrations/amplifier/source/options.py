@@ -1,4 +1,4 @@
-"""The options of an Amplifier source in the settings file. Imports pydantic, so it is imported late."""
+"""The options of an Amplifier source in the settings file. The module is imported late, because it imports pydantic."""
 
 from __future__ import annotations
 
@@ -75,12 +75,14 @@ class AmplifierOptions(SettingsModel):
         return self._settings_path
 
     def get_checkouts_folder(self, directory: Path) -> Path | None:
-        """The folder of modules from git, relative to `directory`, or None for the default."""
-        return directory.resolve() / Path(self.modules).expanduser() if self.modules is not None else None
+        """Return the folder of modules from git, or None for the default. A relative path starts at `directory`."""
+        if self.modules is None:
+            return None
+        return directory.resolve() / Path(self.modules).expanduser()
 
 
 def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:
-    """Keep the place of the problem, so that the error names its line."""
+    """Convert a problem to a pydantic error with the same place, so that the error of the settings names its line."""
     error_type = PydanticCustomError(
         "plan", "{problem}", {"problem": problem.problem, "shows_value": problem.shows_value}
     )

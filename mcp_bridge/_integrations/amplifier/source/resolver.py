@@ -1,4 +1,4 @@
-"""The resolver: where the modules of a plan are, by their `source`: a path, a package, or a locked repository."""
+"""Finds the modules of a plan by their `source`: a path, an installed package, or a locked git repository."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
 from mcp_bridge._integrations.amplifier.module_sources import FileSource, GitSource, PackageSource
-from mcp_bridge._integrations.amplifier.source.checkouts import Checkout, Checkouts, hash_files, remove_compiled
+from mcp_bridge._integrations.amplifier.source.checkouts import Checkouts, hash_files, remove_compiled
 from mcp_bridge._integrations.amplifier.source.git import GitAddress, is_git_source, parse_address, redact_userinfo
 from mcp_bridge._integrations.amplifier.source.lock_file import LockFile
 from mcp_bridge._settings.documents.value_text import describe_value
 
 
 class Resolver:
-    """A `ModuleSourceResolver` for relative paths and the lock file in `directory`.
+    """The `ModuleSourceResolver` of a source.
 
-    A source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object with `resolve`. A repository
-    must match a pattern of `git`, and `mcp-bridge module lock` must have fetched it into the folder `modules` for the
-    settings `file`: the resolver fetches nothing. It checks each checkout once in its life.
+    A module's source is a path, `file://PATH`, `package:NAME`, `git+URL@REF`, or an object with `resolve`. A repository
+    must match a pattern of `git`, and `mcp-bridge module lock` must have fetched it: the resolver fetches nothing. It
+    verifies each checkout once.
+
+    Args:
+        directory: Relative paths start here, and the lock file is here.
+        git: The patterns of allowed repositories.
+        modules: The folder of the checkouts; None for the default.
+        file: The settings file, for the command in errors.
     """
 
     def __init__(
@@ -62,25 +68,25 @@ class Resolver:
         if entry is None:
             raise ModuleNotFoundError(f"{address.uri} is not locked. Run: {self._command}")
         checkout = Checkouts(self._modules).locate(address, entry.commit)
-        if not checkout.is_fetched:
+        if not checkout.is_dir():
             raise ModuleNotFoundError(
                 f"{address.uri} is locked, but commit {entry.commit[:12]} is not on this machine. Run: {self._command}"
             )
         self._check_files(checkout, entry.hash, address)
-        return GitSource(address.uri, checkout.get_module_folder(address.subdirectory))
+        return GitSource(address.uri, checkout / address.subdirectory)
 
-    def _check_files(self, checkout: Checkout, expected: str, address: GitAddress) -> None:
-        """Raise ModuleLoadError if a file differs from the locked one."""
-        if checkout.files not in self._hashes:
+    def _check_files(self, checkout: Path, locked_hash: str, address: GitAddress) -> None:
+        """Raise ModuleLoadError if the files differ from the locked ones."""
+        if checkout not in self._hashes:
             try:
-                remove_compiled(checkout.files)
-                self._hashes[checkout.files] = hash_files(checkout.files)
+                remove_compiled(checkout)
+                self._hashes[checkout] = hash_files(checkout)
             except OSError as error:
-                raise ModuleLoadError(f"{address.uri}: {checkout.files} cannot be checked: {error}") from error
-        if self._hashes[checkout.files] != expected:
+                raise ModuleLoadError(f"{address.uri}: {checkout} cannot be checked: {error}") from error
+        if self._hashes[checkout] != locked_hash:
             # The user may lock again while the bridge runs, so check again next time.
-            del self._hashes[checkout.files]
+            del self._hashes[checkout]
             raise ModuleLoadError(
-                f"{address.uri}: the files in {checkout.files} have changed since they were locked, and are not run. "
+                f"{address.uri}: the files in {checkout} have changed since they were locked, and are not run. "
                 f"To fetch them again, run: {self._command}"
             )

@@ -49,7 +49,7 @@ _CALL_EVENTS = (TOOL_PRE, TOOL_POST, TOOL_ERROR, PROMPT_SUBMIT)
 
 
 class AmplifierSource(Source):
-    """The modules of a mount plan, mounted for each client, on `host` (see amplifier/hosts.py).
+    """The source of the modules of a mount plan. Each client has its own instances of them (see `ModuleSessions`).
 
     Args:
         name: The name of the source.
@@ -58,10 +58,10 @@ class AmplifierSource(Source):
         directory: Where relative paths start. The current directory by default.
         hook_timeout: The timeout of one hook in seconds. A hook denies the call if it takes longer or raises; after the
             tool has run, the client gets an error instead of the result.
-        limits: Defines the clients with a common session, and the end of sessions.
+        limits: Whether clients share a session, and when sessions end.
         resolver: Finds the modules by their `source`.
-        host: The host of the modules.
-        start_timeout: The seconds for the mount of a module, and again for becoming ready; None for no limit.
+        host: The host of the modules (see `hosts.py`).
+        start_timeout: The seconds for the `mount` of a module, and again for its `on_session_ready`; None for no limit.
 
     The hooks are the source's `middleware`, and apply to calls of other sources, too. While a hook module of the
     plan is not mounted, every call is denied.
@@ -132,30 +132,25 @@ class AmplifierSource(Source):
             start_timeout=options.start_timeout,
             resolver=Resolver(directory, git=options.git, modules=modules, file=options.settings_path),
         )
-        if context.working_dir is not None:
-            source.work_in(context.working_dir, roots=context.uses_roots)
+        if context.working_dir is None:
+            return source
+        # With `working_dir: roots`, this is the folder of clients without roots, and of clients that share a session.
+        source._working_dir = context.working_dir
+        if context.uses_roots and source.sessions.limits.shared:
+            log_fallback(NOT_ASKED)
+        elif context.uses_roots:
+            source.sessions.ask_root = ask_for_root
         return source
 
-    def work_in(self, folder: Path, *, roots: bool = False) -> None:
-        """Set the working directory of modules, their capability `session.working_dir`.
-
-        With `roots`, it is the fallback for clients without roots, and for clients with a common session.
-        """
-        self._working_dir = folder
-        if roots and self.sessions.limits.shared:
-            log_fallback(NOT_ASKED)
-        elif roots:
-            self.sessions.ask_root = ask_for_root
-
     def disable_middleware(self) -> bool:
-        """Mount the modules without hooks for calls, as in a worker. Return False if the plan lists hook modules."""
+        """Run no hooks around calls, as in a worker. Return False if the plan lists hook modules."""
         if self._plan.get_section("hooks"):
             return False
         self.middleware = ()
         return True
 
     def attach(self, services: SourceServices) -> None:
-        """Give agents only the selected tools, with their overrides, under their published names."""
+        """Store the selection, so that agents get only the selected tools, with their overrides and published names."""
         super().attach(services)
         self._selection = services.selection or Selection()
 
@@ -182,16 +177,16 @@ class AmplifierSource(Source):
             try:
                 first = await self.sessions.start(tasks)
                 problems = self._find_fatal_problems(first)
-                published: Offer | None = None
+                published_offer: Offer | None = None
                 while not problems:
                     # A change while the offer is built must cause another one.
                     self._changed = anyio.Event()
                     offer = self._build_offer(first)
                     # Publishing logs the problems, so an equal offer is not published again.
-                    if offer != published:
+                    if offer != published_offer:
                         self.use_tools(offer.tools)
                         publish(offer)
-                        published = offer
+                        published_offer = offer
                     if self.services.report_update is not None:
                         self.services.report_update(self._status.uri)
                     await self._changed.wait()
@@ -201,6 +196,7 @@ class AmplifierSource(Source):
         raise SourceError("\n".join(problems))
 
     def _find_fatal_problems(self, first: ModuleSession) -> list[str]:
+        """Return why nothing can be published: hooks cannot run here, or no module has mounted anything."""
         governing_handlers = _list_governing_handlers(first)
         if not self.middleware and governing_handlers:
             names = ", ".join(f"'{name}'" for name in sorted(governing_handlers))
@@ -212,7 +208,7 @@ class AmplifierSource(Source):
         return first.problems
 
     def _create_session(self, folder: Path | None, session_id: str | None = None) -> ModuleSession:
-        """Create a session without starting it; `folder` is the client's working directory, if it has one."""
+        """Create a session without starting it; `folder` is the client's own working directory, or None."""
         working_dir = str(folder or self._working_dir)
         session = self._build_session(deepcopy(self._config), working_dir, (session_id, None))
         if self.agent is not None:
@@ -246,7 +242,7 @@ class AmplifierSource(Source):
         return session
 
     def _redact_plan(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plan without secrets; empty in a worker, because `hide` does not receive them there."""
+        """Return the plan without secrets; empty in a worker, because `hide` does not receive the secrets there."""
         if self.services.report_update is None:
             return {}
         return self._redactor.redact_value(redact_config(config))
@@ -254,7 +250,8 @@ class AmplifierSource(Source):
     def _count_call(self, ctx: RunningCall, result: ToolResult) -> None:
         session = self.sessions.find(ctx)
         if session is not None:
-            session.stats.count(failed=bool(result.is_error))
+            session.stats.calls += 1
+            session.stats.errors += bool(result.is_error)
 
     def _build_offer(self, session: ModuleSession) -> Offer:
         """Return the mounted tools as an offer. If two tools have the same name, the first is published."""
@@ -274,17 +271,18 @@ class AmplifierSource(Source):
         return Offer(tools=tools, resources=resources, problems=problems, partial=True)
 
     def _build_child_entries(self, session: ModuleSession, agent: PlannedAgent) -> list[ToolEntry]:
-        """Return the tools of a subagent. Isolated ones run in workers, also for it.
+        """Return the tools of a subagent. Isolated tools run in workers for subagents, too.
 
-        Raises ToolError if it has its own tool modules, because the workers do not have them, and in a worker if it has
-        hooks, because the worker does not run them.
+        Raises ToolError if the subagent has its own tool modules and there are workers, because these do not have the
+        modules. In a worker, also raises ToolError if the subagent has hooks, because the worker does not run them.
         """
+        isolated_entries = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
+        problem = ""
         if self._loses_hooks(session, agent):
             problem = "has hooks for calls, which a worker process cannot run (isolation)"
-            raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
-        isolated_entries = {entry.name: entry for entry in self._tools if not _runs_here(entry)}
-        if isolated_entries and agent.plan.get_section("tools"):
+        elif isolated_entries and agent.plan.get_section("tools"):
             problem = "has tools of its own, which cannot run in worker processes (isolation.tools)"
+        if problem:
             raise ToolError(f"The agent '{agent.name}' cannot run: it {problem}.", code="agent_unavailable")
         problems: list[str] = []
         entries = self._build_entries(session, problems, {})
@@ -293,7 +291,8 @@ class AmplifierSource(Source):
         return self._select_entries(isolated_entries.get(entry.name, entry) for entry in entries)
 
     def _loses_hooks(self, session: ModuleSession, agent: PlannedAgent) -> bool:
-        """Return whether this is a worker, because there the hooks of an agent would not apply to its calls."""
+        """Return whether this is a worker, and an agent has hooks. They would not apply to its calls."""
+        # Workers have no service for updates.
         if self.services.report_update is not None:
             return False
         return bool(agent.plan.get_section("hooks") or (not self.middleware and _list_governing_handlers(session)))
@@ -309,8 +308,9 @@ class AmplifierSource(Source):
             try:
                 handler = handlers.get(key)
                 if handler is None or handler.tool is not tool:
-                    # Kept for as long as the tool is mounted, because it learns the form of the tool's results.
-                    handler = handlers[key] = ToolHandler(key, tool, self.sessions)
+                    # The handler stays as long as the tool, because it learns from results whether to pass the call id.
+                    handler = ToolHandler(key, tool, self.sessions)
+                    handlers[key] = handler
                 entry = handler.build_entry()
             except BaseException as error:
                 # The properties of third-party tools may raise anything.
@@ -318,23 +318,24 @@ class AmplifierSource(Source):
                     raise
                 problems.append(f"tool '{key}' cannot be read: {describe_error(error)}")
                 continue
-            first, _ = entries.setdefault(entry.name, (key, entry))
-            if first != key:
+            first_key, _ = entries.setdefault(entry.name, (key, entry))
+            if first_key != key:
                 problems.append(
-                    f"the tools mounted as '{first}' and '{key}' are both named '{entry.name}'. Rename one, or leave "
-                    "one out; the first is published"
+                    f"the tools mounted as '{first_key}' and '{key}' are both named '{entry.name}'. Rename one, or "
+                    "leave one out; the first is published"
                 )
         return [entry for _, entry in entries.values()]
 
     def _schedule_publish(self) -> None:
-        """Publish again soon. Another thread of a module may call this."""
+        """Publish again soon. A module may call this in any thread, by mounting a tool."""
         if self._call_soon is not None:
-            # The event loop may have ended.
+            # A thread may outlast the event loop, which then raises RuntimeError.
             with suppress(RuntimeError):
                 self._call_soon(self._changed.set)
 
 
 def _list_governing_handlers(session: ModuleSession) -> set[str]:
+    """Return the names of the hooks for the events of calls."""
     handlers = session.hooks.list_handlers()
     names: set[str] = set()
     for event in _CALL_EVENTS:
@@ -363,4 +364,5 @@ def _redact_named_secrets(value: Any) -> Any:
 
 
 def _runs_here(entry: ToolEntry) -> bool:
+    """Return whether an entry runs in this process. The entry of an isolated tool has the handler of the isolation."""
     return isinstance(getattr(entry.handler, "__self__", None), ToolHandler)

@@ -1,4 +1,6 @@
-"""The status of a source as resources: the mounted modules of the caller's session, and their contributions."""
+"""Publishes the status of a source as two resources: the mounted modules of the caller's session, and their
+contributions to channels.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,11 @@ class StatusResources:
         self.uri = f"{base}/status"
         status = "The Amplifier modules of this session: what is mounted, what has failed, and the hooks of each event."
         channels = "What the Amplifier modules of this session contribute to their channels, collected on each read."
-        parts = (("status", self._read_status, status), ("contributions", self._read_contributions, channels))
-        self.entries = tuple(
-            ResourceEntry(f"{base}/{part}", read_resource, f"{name} {part}", description, mime_type=JSON)
-            for part, read_resource, description in parts
+        self.entries = (
+            ResourceEntry(self.uri, self._read_status, f"{name} status", status, mime_type=JSON),
+            ResourceEntry(
+                f"{base}/contributions", self._read_contributions, f"{name} contributions", channels, mime_type=JSON
+            ),
         )
 
     async def _read_status(self, _: Any, ctx: RunningCall) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class StatusResources:
             async with self._sessions.lease(ctx) as module_session:
                 session: dict[str, Any] | None = _describe_session(module_session)
         except CallError:
-            # There is no session. The counts explain it.
+            # The caller has no session and gets none, for example because all are in use. The counts below show it.
             session = None
         limits = self._sessions.limits
         counts = {"in_use": self._sessions.in_use, "most": limits.limit, "shared": limits.shared}
@@ -67,9 +70,10 @@ class StatusResources:
 
 
 async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str, Any]]:
-    """Return the contributions to a channel, in order: `name` and `value`, or the type of the `error`, but no None.
+    """Return the contributions to a channel, in order.
 
-    Values are JSON. The text of an error goes to the log only.
+    Each has the `name` of its contributor and either its `value`, as JSON, or the type of the `error`. The text of an
+    error goes to the log only. None is left out.
     """
     contributions = []
     for name, callback in _list_contributors(coordinator).get(channel, ()):
@@ -84,7 +88,8 @@ async def collect_contributions(coordinator: Any, channel: str) -> list[dict[str
                 contribution["error"] = type(error).__name__
         if scope.cancelled_caught:
             logger.error("the contribution of %r to %r is left out: it takes too long", name, channel)
-        if contribution.get("value", contribution) is not None:
+        has_failed = "error" in contribution
+        if has_failed or contribution["value"] is not None:
             contributions.append(contribution)
     return contributions
 

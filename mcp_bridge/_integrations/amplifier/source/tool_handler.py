@@ -1,4 +1,4 @@
-"""The tools of a session's modules as entries of the bridge."""
+"""Publishes a tool of a module as an entry of the bridge, and runs its calls in the session of the caller."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mcp_bridge._runtime.third_party import resolve_awaitable
 
 
 class ToolHandler:
-    """Calls the tool under `key` in the caller's session. `tool` is the one in the first session.
+    """Calls the tool under `key` in the caller's session. `tool` is the instance in the first session.
 
-    The id of the call is added after validation, and only if the tool `wants_id`: its schema or its code
-    ask for it, or a result of the tool had an id. Other tools may take any key for an argument.
+    The id of the call is added to the arguments after validation, and only if `wants_id`: the tool's schema or its code
+    requires it, or a result of the tool had an id. Another tool could take the id for an argument.
     """
 
     def __init__(self, key: str, tool: Any, sessions: ModuleSessions) -> None:
@@ -52,7 +52,7 @@ class ToolHandler:
     async def _run_async(self, data: Any, ctx: RunningCall) -> Any:
         # The hooks of the call already hold a lease, except in a worker.
         async with self._sessions.lease(ctx) as session:
-            # `bind_value` would cost more than the rest of this method.
+            # Do not use `bind_value` here: its generator would take longer than the rest of this method.
             token = TOOL_CALL.set(ctx)
             try:
                 result = await resolve_awaitable(self._get_tool(session).execute(self._build_arguments(data, ctx)))
@@ -61,16 +61,17 @@ class ToolHandler:
             return self._convert_result(result, ctx)
 
     def _run_in_thread(self, data: Any, ctx: RunningCall) -> Any:
-        if session := self._sessions.find(ctx):
+        session = self._sessions.find(ctx)
+        if session is not None:
             return self._execute_tool(session, data, ctx)
         # The session has not started, so no hooks hold a lease.
-        session_or_none = from_thread.run(self._sessions.acquire, ctx)
+        client_session = from_thread.run(self._sessions.acquire, ctx)
         try:
-            result = self._execute_tool(require_session(session_or_none), data, ctx)
+            result = self._execute_tool(require_session(client_session), data, ctx)
             return from_thread.run(resolve_awaitable, result) if inspect.isawaitable(result) else result
         finally:
-            if session_or_none is not None:
-                from_thread.run_sync(self._sessions.release_session, session_or_none)
+            if client_session is not None:
+                from_thread.run_sync(self._sessions.release_session, client_session)
 
     def _execute_tool(self, session: ModuleSession, data: Any, ctx: RunningCall) -> Any:
         with bind_value(TOOL_CALL, ctx):

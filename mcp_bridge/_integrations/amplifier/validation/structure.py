@@ -1,4 +1,4 @@
-"""The structure of a module, checked without running it: its name, and the entry point in its pyproject.toml."""
+"""Finds the module to validate, and checks its import name and its entry point without running it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOLDER_PREFIX = "amplifier-module-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedModule:
-    """A module to examine, by its `path`, or by the `point` of an installed package."""
+    """A module to examine. It has either a `path`, or the entry `point` of an installed package."""
 
     id: str
     path: Path | None = None
@@ -31,7 +31,7 @@ class ExaminedModule:
 
 
 def find_module(address: str, folder: Path) -> ExaminedModule:
-    """Find the module of a path or a name. Names resolve as in the loader. Raises ModuleNotFoundError."""
+    """Find the module of a path or a name. A name is looked up as in `ModuleLoader`. Raises ModuleNotFoundError."""
     if "://" in address and not address.startswith("file://"):
         raise ModuleNotFoundError(f"{address[:100]} is a URL, and this command fetches nothing")
     if _is_path(address, folder):
@@ -56,7 +56,7 @@ def find_module(address: str, folder: Path) -> ExaminedModule:
 
 
 def check_structure(subject: ExaminedModule) -> dict[str, str]:
-    """Return the problem of each rule of the structure, empty for none. Rules that do not apply are left out."""
+    """Return the problem of each applicable rule; empty if the module follows the rule."""
     if subject.point is not None:
         return {NAME_RULE: _describe_name_problem(subject.point.module)}
     assert subject.path is not None
@@ -99,18 +99,20 @@ def _describe_entry_point_problem(file: Path | None, path: Path, name: str) -> s
 
 
 def _find_pyproject(path: Path) -> Path | None:
-    """Return the pyproject.toml of the project around a file or a package, at most one `src` further up."""
+    """Return the pyproject.toml of the project around a file or a package. The code may be in the folder `src`."""
     folder = path if path.is_dir() else path.parent
     while (folder / "__init__.py").is_file() and not (folder / "pyproject.toml").is_file():
         folder = folder.parent
-    for place in (folder, folder.parent) if folder.name == "src" else (folder,):
-        if (place / "pyproject.toml").is_file():
-            return place / "pyproject.toml"
+    candidates = [folder / "pyproject.toml"]
+    if folder.name == "src":
+        candidates.append(folder.parent / "pyproject.toml")
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
     return None
 
 
 def _is_path(address: str, folder: Path) -> bool:
-    is_marked = (
-        address.startswith(("file://", "~", ".")) or "/" in address or "\\" in address or address.endswith(".py")
-    )
-    return is_marked or os.path.exists(folder / address)
+    if address.startswith(("file://", "~", ".")) or address.endswith(".py"):
+        return True
+    return "/" in address or "\\" in address or os.path.exists(folder / address)

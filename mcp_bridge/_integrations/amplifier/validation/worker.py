@@ -1,12 +1,11 @@
-"""The worker for the examination of one module in a separate process: `python -m` with the name of this module.
+"""The process in which `mcp-bridge module validate` examines one module.
 
 It reads its order from standard input and writes its messages to standard output, both as lines of JSON. The module
-has neither stream: it reads nothing, and what it prints is captured.
+itself cannot use these streams: its input is empty, and what it prints is captured.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from contextlib import suppress
 from importlib.metadata import EntryPoint
 from io import TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 import anyio
@@ -30,7 +28,8 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     list_rules,
 )
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
-from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE, import_module_at, wrap_load_errors
+from mcp_bridge._integrations.amplifier.loader import LoadedModule, import_located_module
+from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
 from mcp_bridge._protocol.line_channel import BlockingLineChannel
 from mcp_bridge._runtime.event_loop import make_loop_factory
@@ -39,7 +38,7 @@ IMPORT_RULE = "it_can_be_imported"
 STDOUT_RULE = "it_prints_nothing_to_stdout"
 # The bytes of the largest file that a module may write.
 _MAX_FILE_SIZE = 256 * 1024 * 1024
-# Reports contain this many characters of printed text.
+# Reports contain this many bytes of printed text, and this many characters of a reason.
 _MAX_PRINTED = 80
 _MAX_REASON = 300
 Report = Callable[[dict[str, Any]], None]
@@ -48,8 +47,8 @@ Report = Callable[[dict[str, Any]], None]
 class ModuleExamination:
     """The examination of one module: its import, and the rules of its suite.
 
-    A rule may crash or block the process. Then another process continues with the rules that are not in `tried` yet.
-    Each rule is reported before it is checked, so the parent process knows which one has failed.
+    A rule may crash or block the process. Then another process continues with the rules that are not in `tried`. Each
+    rule is reported before it is checked, so the parent process knows the rule that has ended the process.
     """
 
     def __init__(self, order: dict[str, Any], report: Report, read_printed: Callable[[], str]) -> None:
@@ -61,7 +60,7 @@ class ModuleExamination:
         """Import the module and check its rules. Nothing is checked of a module that cannot be mounted."""
         self._report({"say": "rule", "rule": IMPORT_RULE})
         try:
-            module = _import_module(self._order)
+            module = import_located_module(_get_location(self._order), self._order["id"], redirects_stdout=False)
         except ModuleLoadError as error:
             self._report_outcome(IMPORT_RULE, RuleOutcome("failed", str(error)))
             return
@@ -96,35 +95,21 @@ class ModuleExamination:
             self._report({"say": "outcome", "rule": STDOUT_RULE, "state": "failed", "reason": reason})
 
 
-def _import_module(order: dict[str, Any]) -> Any:
-    """Import a module, and return what a suite needs of it. Raises ModuleLoadError."""
+def _get_location(order: dict[str, Any]) -> Path | EntryPoint:
     if order["path"] is not None:
-        module, name = import_module_at(Path(order["path"]), order["id"], redirects_stdout=False)
-        mount = getattr(module, name, None)
-    else:
-        point = EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
-        with wrap_load_errors(point.name, redirects_stdout=False):
-            module = importlib.import_module(point.module)
-            mount = point.load()
-        # An entry point without an attribute is the module itself.
-        if not point.attr:
-            mount = getattr(module, "mount", None)
-    if not callable(mount):
-        raise ModuleLoadError("there is no `mount`. Write `async def mount(coordinator, config)`")
-    module_type = getattr(module, "__amplifier_module_type__", None)
-    return SimpleNamespace(mount=mount, on_session_ready=getattr(module, "on_session_ready", None), type=module_type)
+        return Path(order["path"])
+    return EntryPoint(order["id"], order["point"], ENTRY_POINT_GROUP)
 
 
-async def _detect_type(module: Any, option: str | None, attributes: dict[str, Any]) -> tuple[str, str]:
+async def _detect_type(module: LoadedModule, option: str | None, attributes: dict[str, Any]) -> tuple[str, str]:
     """Return the type of a module and its origin: the option, the declaration, or else what the module mounts."""
     if option is not None:
         return option, "--type"
     if module.type in SUITES:
         return str(module.type), "__amplifier_module_type__"
-    # The suite reports what the module raises.
+    # If the module raises, the rules of the suite report it.
     with suppress(Exception):
         tests = ModuleBehaviorTests()
-        # The attributes are those of the class, with other values.
         vars(tests).update(attributes, module=module)
         async with tests.mount_module() as coordinator:
             for kind, suite in SUITES.items():
@@ -134,7 +119,11 @@ async def _detect_type(module: Any, option: str | None, attributes: dict[str, An
 
 
 def _capture_stdout() -> tuple[Report, Callable[[], str]]:
-    """Capture standard output in a file. Return what reports to the original one, and what reads the file."""
+    """Capture standard output in a file.
+
+    Return a function that reports to the original standard output, and one that reads what was printed since its last
+    call.
+    """
     channel = BlockingLineChannel(0, os.dup(1))
     file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - it stays open until the process ends
     os.dup2(file.fileno(), 1)
@@ -164,7 +153,7 @@ class CapturedOutput:
 
 
 def _limit_resources() -> None:
-    """Allow no core dump, and no file beyond the limit: what a module prints is in a file."""
+    """Allow no core dumps, and no file beyond the limit, because a module may print endlessly."""
     if sys.platform != "win32":
         import resource
 

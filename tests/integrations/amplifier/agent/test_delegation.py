@@ -84,6 +84,22 @@ async def mount(coordinator, config):
     for event in ("tool:pre", "session:fork", "session:resume", "session:end"):
         coordinator.hooks.register(event, decide)
 """
+STOP = """
+PARENTS = []
+
+class Stop:
+    name, description, input_schema = "stop", "Stop the parent.", {"type": "object"}
+
+    async def execute(self, input):
+        for coordinator in PARENTS:
+            coordinator.cancellation.request_graceful()
+        return ToolResult(output="It will stop.")
+
+async def mount(coordinator, config):
+    if coordinator.parent_id is None:
+        PARENTS.append(coordinator)
+    await coordinator.mount("tools", Stop())
+"""
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -208,6 +224,16 @@ async def test_subagents_end_with_the_session_of_their_parent(tmp_path: Path) ->
         events = plan.get_events()
         assert await wait_for(lambda: any(event == "session:end" and parent for event, _, parent in events), 10)
         assert plan.children == []
+
+
+@BOTH_HOSTS
+async def test_a_subagent_stops_when_a_module_cancels_the_session_of_its_parent(host: str, tmp_path: Path) -> None:
+    module = name_module(tmp_path, "stop")
+    reader = {"providers": script(call("stop"), "It goes on.")}
+    plan = Plan(tmp_path, "Done.", agents={"reader": reader}, modules={module: STOP}, tools=[module])
+    async with plan.client() as client:
+        result = await client.call_tool("delegate", {"agent": "reader", "instruction": "Go."})
+    assert result.structured_content["response"] == "[Stopped early. The session was cancelled.]"
 
 
 @pytest.mark.parametrize("shared", [True, False])
