@@ -1,4 +1,7 @@
-"""The models of Xaibo 0.3 for tools and for conversations with a language model (xaibo.core.models)."""
+"""Copies of the models of Xaibo 0.3 for tools and for conversations with a language model (`xaibo.core.models`).
+
+With them, providers can be written and served without xaibo. `mcp_bridge.xaibo` publishes them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pydantic import BaseModel, Field, model_validator
 
 
 class _Fields(BaseModel):
-    """Accepts the model of another package, such as xaibo's own, by its fields."""
+    """The base of models. They accept a model of another package with the same fields, such as xaibo's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -25,8 +28,8 @@ class _Fields(BaseModel):
 class ToolParameter(_Fields):
     """One parameter of a tool.
 
-    `type` is free text; string, number, integer, boolean, object, array and null have a meaning. `enum` is text even
-    if the type is a number. The provider applies the default.
+    `type` may be any text. The names of JSON Schema, such as string and integer, have a meaning. The members of `enum`
+    are texts even if the type is a number. The provider applies the default.
 
     >>> ToolParameter(type="string", description="Where to look", required=True).enum is None
     True
@@ -89,7 +92,7 @@ class LLMMessageContentType(str, Enum):  # noqa: UP042 as above
 
 
 class LLMFunctionCall(BaseModel):
-    """A call for the model.
+    """A tool call of a model.
 
     >>> LLMFunctionCall(id="1", name="forecast", arguments={"city": "Ulm"}).arguments
     {'city': 'Ulm'}
@@ -101,7 +104,7 @@ class LLMFunctionCall(BaseModel):
 
 
 class LLMFunctionResult(BaseModel):
-    """The result of a call, as text.
+    """The result of a tool call for the model, as text.
 
     >>> LLMFunctionResult(id="1", name="forecast", content="rain").content
     'rain'
@@ -220,16 +223,15 @@ class LLMResponse(BaseModel):
         """Merge responses: texts on separate lines, calls in order, tokens added up."""
         calls: list[LLMFunctionCall] = []
         vendor_specific: dict[str, Any] = {}
-        usage = None
+        usage: LLMUsage | None = None
         for response in responses:
             calls += response.tool_calls or ()
             vendor_specific |= response.vendor_specific or {}
             if response.usage is not None:
-                last = usage or LLMUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
-                usage = LLMUsage(
-                    prompt_tokens=last.prompt_tokens + response.usage.prompt_tokens,
-                    completion_tokens=last.completion_tokens + response.usage.completion_tokens,
-                    total_tokens=last.total_tokens + response.usage.total_tokens,
-                )
+                if usage is None:
+                    usage = LLMUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+                usage.prompt_tokens += response.usage.prompt_tokens
+                usage.completion_tokens += response.usage.completion_tokens
+                usage.total_tokens += response.usage.total_tokens
         content = "\n".join(response.content for response in responses)
         return cls(content=content, tool_calls=calls or None, usage=usage, vendor_specific=vendor_specific)

@@ -1,4 +1,8 @@
-"""Xaibo's protocols for tool providers and language models, the errors of providers, and a provider for tests."""
+"""Xaibo's protocols for tool providers and language models, the errors of providers, and a provider for tests.
+
+They have the names and shapes of `xaibo.core.protocols`, so that providers can be written without xaibo.
+`mcp_bridge.xaibo` publishes them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ToolProviderProtocol(Protocol):
-    """Lists and executes tools. `isinstance` checks only for the methods. They may also be synchronous.
+    """Lists and executes tools. Its methods may also be synchronous, and `isinstance` checks only that they exist.
 
     >>> isinstance(MockToolProvider([], {}), ToolProviderProtocol)
     True
@@ -70,9 +74,10 @@ class ToolParameterError(ToolError):
 
 
 class MockToolProvider:
-    """A provider for tests. It lists `tools`, and returns `results` by name. An exception there becomes a failure.
+    """A provider for tests. It lists `tools`, and returns the value in `results` for the name of a tool.
 
-    `call_history` records the name and the parameters of each call, without defaults.
+    If this value is an exception, the result is a failure. `call_history` records the name and the parameters of each
+    call. Defaults of parameters are not added.
 
     >>> import asyncio
     >>> provider = MockToolProvider([], {"forecast": "rain"})
@@ -92,13 +97,13 @@ class MockToolProvider:
         return self.tools
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> ToolResult:
-        """Return the result for this tool. A tool without one fails."""
+        """Return the result for this tool. A tool without a result fails."""
         from mcp_bridge._integrations.xaibo.models import ToolResult
 
         self.call_history.append((tool_name, deepcopy(parameters)))
         if tool_name not in self.results:
             return ToolResult(success=False, error=f"Tool {tool_name} not mocked")
-        answer = self.results[tool_name]
-        if isinstance(answer, Exception):
-            return ToolResult(success=False, error=str(answer))
-        return ToolResult(success=True, result=answer)
+        result = self.results[tool_name]
+        if isinstance(result, Exception):
+            return ToolResult(success=False, error=str(result))
+        return ToolResult(success=True, result=result)

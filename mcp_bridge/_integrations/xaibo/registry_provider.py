@@ -1,4 +1,4 @@
-"""Gives the tools of a registry to a Xaibo agent."""
+"""Gives the tools of a registry to a Xaibo agent, as a provider for the agent's configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_bridge._protocol.wire.tools import WireTool, to_wire
 
 
 class RegistryToolProvider:
-    """The tools of a registry, or of a running bridge, as the ToolProvider of a Xaibo agent.
+    """The ToolProvider of a Xaibo agent with the tools of a registry or of a running bridge.
 
     Every call goes through the pipeline of the registry, with its validation, limits, hooks and approvals. Parts of a
     schema that a ToolParameter cannot express are in its description, as JSON Schema.
@@ -40,23 +40,26 @@ class RegistryToolProvider:
         self._caller = get_caller(tools)
 
     async def list_tools(self) -> list[Any]:
-        """Return the registered tools, as models of xaibo if xaibo is imported."""
+        """Return the registered tools, in the classes of xaibo if xaibo is imported."""
         return [build_xaibo_tool(_to_wire(entry)) for entry in self._caller.list()]
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
-        """Run a tool. Errors are results."""
+        """Run a tool. An error is a result, as Xaibo's protocol requires it."""
         try:
             wire = self._find_tool(tool_name)
-            running, identifier = RUNNING.get(), uuid4().hex
-            ctx = RunningCall(request_id=identifier) if running is None else running.ctx
+            call_id = uuid4().hex
+            # In the call of an agent that the bridge serves, the client of this call can be asked questions.
+            running = RUNNING.get()
+            ctx = running.ctx if running is not None else RunningCall(request_id=call_id)
             arguments = wire.read_arguments(parameters)
-            call = ToolCall(id=identifier, name=wire.definition.name, arguments=arguments, root=wire.root)
+            call = ToolCall(id=call_id, name=wire.definition.name, arguments=arguments, root=wire.root)
             result = await self._caller.dispatch(call, ctx)
         except CallError as error:
             result = to_error_result(error)
         fields = to_provider_fields(result)
+        # Xaibo's orchestrators convert a result to text, and would show the Python objects.
         if isinstance(fields["result"], list) and any(isinstance(item, Content) for item in fields["result"]):
-            fields["result"] = "\n".join(map(_format_content, fields["result"]))
+            fields["result"] = "\n".join(_format_content(item) for item in fields["result"])
         return get_models().ToolResult(**fields)
 
     def _find_tool(self, name: str) -> WireTool:

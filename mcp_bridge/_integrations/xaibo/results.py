@@ -1,4 +1,4 @@
-"""Converts the values and errors of providers to results, and results to those of providers."""
+"""Converts the values and errors of Xaibo's providers to `ToolResult`, and a `ToolResult` to a provider's result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILED = "Tool failed"
 """The error of a failure without a text."""
 NOTHING = "The provider returned None instead of a ToolResult."
 REMARK = "mcp-bridge/error"
-"""The key in `_meta` for the error of a success."""
+"""The key in `_meta` for a text under `error` in a successful result. Some providers put warnings there."""
 _FIELDS = frozenset({"success", "result", "error"})
 _ERRORS = {
     "ToolNotFoundError": (errors.ToolError.code, "The provider did not find this tool."),
@@ -23,14 +23,17 @@ _ERRORS = {
     "ToolExecutionError": (errors.ToolError.code, FAILED),
     "ToolError": (errors.ToolError.code, FAILED),
 }
-"""For each class of errors its code, and the text if the error has none. It names no tool, which may be renamed."""
+"""The code for each class of errors, and the text if the error has none.
+
+The text does not name the tool, because clients may know the tool by another name.
+"""
 
 
 def to_result(value: Any, *, call_id: str = "") -> ToolResult:
-    """Convert the value of a provider. If it has not the fields of a result, it is the output of a success.
+    """Convert the value from a provider. A value without the fields of a result is the output of a success.
 
-    The model gets the error of a failure unchanged, followed by its result. None is a failure, because a provider
-    without a branch for a tool returns it.
+    The model gets the error of a failure unchanged, followed by its result. None is a failure, because a method with an
+    `if` for each of its tools returns None for any other tool.
     """
     if isinstance(value, ToolResult):
         return value if value.tool_call_id else replace(value, tool_call_id=call_id)
@@ -50,8 +53,11 @@ def to_result(value: Any, *, call_id: str = "") -> ToolResult:
 
 
 def convert_known_error(error: BaseException) -> ToolResult | None:
-    """Convert an error of Xaibo, of this or another package, to a failure with its text. None for any other error."""
-    # The pipeline handles its errors.
+    """Convert an error of Xaibo's protocol to a failure with its text; return None for any other error.
+
+    The class may belong to this package, to xaibo, or to any other package, so its name is compared.
+    """
+    # The pipeline converts these errors itself. Some have the same names.
     if isinstance(error, errors.CallError):
         return None
     for error_class in type(error).__mro__:
@@ -93,7 +99,7 @@ def _find_content(output: Any) -> tuple[Content, ...] | None:
 
 
 def to_provider_fields(result: ToolResult) -> dict[str, Any]:
-    """Return the fields of a provider's result, with the texts of policies for the model."""
+    """Return the fields of a provider's result. The injected texts of hooks for the model are added to it."""
     content: Any = result.content
     blocks = [content] if isinstance(content, str | bytes | Content) else list(content or ())
     texts = [block.text for block in blocks if isinstance(block, InjectedText)]
@@ -102,6 +108,7 @@ def to_provider_fields(result: ToolResult) -> dict[str, Any]:
     value = result.output
     if value is None:
         value = [block for block in blocks if not isinstance(block, InjectedText)] or None
+    # Only a text can be followed by further texts.
     if texts:
         if value is not None:
             texts.insert(0, as_text(value))

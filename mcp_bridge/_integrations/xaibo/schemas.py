@@ -1,6 +1,8 @@
-"""Converts Xaibo's parameters of a tool to JSON Schema, and arguments to those of a provider.
+"""Converts the parameters of Xaibo's tools to JSON Schema, and the arguments of clients to those of the provider.
 
-Parameters are read by their fields, so they may be models of any package, or mappings.
+Xaibo's models allow only texts in an enum, also for a number: `ToolParameter(type="integer", enum=["1", "2"])`. The
+schema for clients has the numbers 1 and 2, and a provider gets its texts. Parameters are read
+by their fields, so they may be models of any package, or mappings.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ _INT64 = range(-(2**63), 2**64)
 
 
 ABSENT: Any = object()
-"""Marks a value that is not JSON."""
+"""Marks the absence of a JSON value. None is JSON, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterChoices:
-    """The type and the enum of a parameter. Each member is a pair: the value in the schema, and that of the provider.
+    """The type and the enum of a parameter.
 
-    `type_name` is None if the type is unknown, or if a member is not of this type.
+    Each of the `members` is a pair: the value in the schema, and the provider's text for it. `type_name` is None if the
+    type is unknown, or if a member is not of this type.
     """
 
     type_name: str | None
@@ -45,23 +48,21 @@ def build_schema(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
         raise TypeError(
             f"parameters: expected a mapping of names to ToolParameters, found {type(definitions).__name__}"
         )
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {str(name): _build_property(parameter) for name, parameter in definitions.items()},
-    }
-    # An argument with a default may be left out, whatever `required` is.
-    required = [
-        str(name)
-        for name, parameter in definitions.items()
-        if get_field(parameter, "required") and get_field(parameter, "default") is None
-    ]
-    if required:
-        schema["required"] = required
+    properties: dict[str, Any] = {}
+    required_names = []
+    for name, parameter in definitions.items():
+        properties[str(name)] = _build_property(parameter)
+        # An argument with a default may be left out, whatever `required` is.
+        if get_field(parameter, "required") and get_field(parameter, "default") is None:
+            required_names.append(str(name))
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required_names:
+        schema["required"] = required_names
     return schema
 
 
 def convert_arguments(parameters: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert arguments for a provider. Numbers and booleans of an enum become the texts in its enum."""
+    """Convert arguments for a provider. A number or a boolean of an enum becomes the provider's text for it."""
     converted = dict(arguments)
     for name, value in arguments.items():
         parameter = (parameters or {}).get(name)
@@ -86,13 +87,12 @@ def _build_property(parameter: Any) -> dict[str, Any]:
     description = get_field(parameter, "description")
     if isinstance(description, str) and description:
         schema["description"] = str(description)
-    enum = {}
-    if choices.members:
-        enum["enum"] = [value for value, _ in choices.members]
+    # The enum of an array applies to its items.
+    constrained_schema = schema
     if choices.type_name == "array":
-        schema["items"] = enum
-    else:
-        schema |= enum
+        constrained_schema = schema["items"] = {}
+    if choices.members:
+        constrained_schema["enum"] = [value for value, _ in choices.members]
     default = _read_default(parameter, choices)
     if default is not ABSENT:
         schema["default"] = default
@@ -100,45 +100,46 @@ def _build_property(parameter: Any) -> dict[str, Any]:
 
 
 def _read_choices(parameter: Any) -> ParameterChoices:
-    """Read type and enum so that a value can satisfy both.
+    """Read the type and the enum so that a value can satisfy both.
 
-    The texts for numbers and booleans are parsed. If one is not of the type, the type is left out. The members of an
-    array's enum apply to its items; objects and null have none.
+    The texts for numbers and booleans are parsed. If a member is not of the type, the type is left out. An enum of
+    objects or null is left out.
     """
     name = get_field(parameter, "type")
     type_name = _TYPE_NAMES.get(name) if isinstance(name, str) else None
-    choices = _read_enum(parameter)
-    if type_name in ("object", "null") or not choices:
+    texts = _read_enum(parameter)
+    if type_name in ("object", "null") or not texts:
         return ParameterChoices(type_name=type_name)
-    members = choices
+    members = texts
     if type_name not in (None, "array"):
-        members = [_parse_member(type_name, member) for member in choices]
+        members = [_parse_member(type_name, text) for text in texts]
         if any(member is ABSENT for member in members):
-            type_name, members = None, choices
-    return ParameterChoices(type_name=type_name, members=tuple(_join_members(members, choices)))
+            type_name, members = None, texts
+    return ParameterChoices(type_name=type_name, members=tuple(_join_members(members, texts)))
 
 
 def _parse_member(type_name: str | None, member: Any) -> Any:
-    """Return a member of an enum as a value of its type, ABSENT if that is not possible."""
+    """Return a member of an enum as a value of its type, or ABSENT if this is impossible."""
     if type_name == "string":
         return member if isinstance(member, str) else ABSENT
+    value = member
     if isinstance(member, str):
-        text = member.lower()
         try:
-            member = _BOOLEANS[text] if text in _BOOLEANS else json.loads(member)
+            # "True" is no JSON, but Python's text of a boolean.
+            value = _BOOLEANS[member.lower()] if member.lower() in _BOOLEANS else json.loads(member)
         except (ValueError, RecursionError):
             return ABSENT
     if type_name == "boolean":
-        return member if isinstance(member, bool) else ABSENT
-    if isinstance(member, bool) or not isinstance(member, int | float) or not math.isfinite(member):
+        return value if isinstance(value, bool) else ABSENT
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return ABSENT
-    if type_name == "integer" and isinstance(member, float):
-        if not member.is_integer():
+    if type_name == "integer" and isinstance(value, float):
+        if not value.is_integer():
             return ABSENT
-        member = int(member)
-    if isinstance(member, int) and member not in _INT64:
+        value = int(value)
+    if isinstance(value, int) and value not in _INT64:
         return ABSENT
-    return member
+    return value
 
 
 def _copy_json(value: Any) -> Any:
@@ -152,7 +153,10 @@ def _copy_json(value: Any) -> Any:
 
 
 def _read_enum(parameter: Any) -> list[Any]:
-    """Return the members as JSON; none if one is not JSON, because an enum of the others would forbid it."""
+    """Return the members as JSON.
+
+    If one of them is not JSON, return none, because an enum of the others would forbid this member.
+    """
     enum = get_field(parameter, "enum")
     if isinstance(enum, str | bytes) or not isinstance(enum, Sequence | Set):
         return []
@@ -160,10 +164,10 @@ def _read_enum(parameter: Any) -> list[Any]:
     return [] if any(member is ABSENT for member in members) else members
 
 
-def _join_members(members: Sequence[Any], choices: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+def _join_members(members: Sequence[Any], texts: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """Pair each distinct member with its text. Of several texts for one number, the first is used."""
     used_members: set[Any] = set()
-    for member, text in zip(members, choices, strict=True):
+    for member, text in zip(members, texts, strict=True):
         key = member
         # Lists cannot be in a set, and True would be the same as 1.
         if isinstance(member, bool | list | dict):
@@ -174,16 +178,20 @@ def _join_members(members: Sequence[Any], choices: Sequence[Any]) -> Iterator[tu
 
 
 def _read_default(parameter: Any, choices: ParameterChoices) -> Any:
-    """Return the default for the schema. One of null appears only if it was set, and null is a valid argument."""
+    """Return the default for the schema, or ABSENT.
+
+    The field `default` of a parameter without a default is None. So None is a default only if the field was set, and if
+    null is a valid argument.
+    """
     default = get_field(parameter, "default")
     if default is not None:
         for member, text in choices.members:
             if _is_same(text, default):
                 return member
         return _copy_json(default)
-    is_valid = choices.type_name in (None, "null") and not choices.members and not get_field(parameter, "required")
+    allows_null = choices.type_name in (None, "null") and not choices.members and not get_field(parameter, "required")
     fields = parameter if isinstance(parameter, Mapping) else getattr(parameter, "model_fields_set", ())
-    if is_valid and isinstance(fields, Mapping | Set) and "default" in fields:
+    if allows_null and isinstance(fields, Mapping | Set) and "default" in fields:
         return None
     return ABSENT
 

@@ -1,4 +1,4 @@
-"""The models of Xaibo for tools, built from the schemas of published tools."""
+"""Describes published tools in the models of Xaibo, for the agents of Xaibo."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from mcp_bridge._json_schema.references import resolve_schema
 from mcp_bridge._json_schema.type_sets import TYPES
 from mcp_bridge._protocol.wire.tools import WireTool
 
-_CARRIED = frozenset({"type", "description", "default", "enum", "title"})
-"""The keywords with a field of ToolParameter, and those for display only."""
+_EXPRESSIBLE = frozenset({"type", "description", "default", "enum", "title"})
+"""The keywords for the fields of a ToolParameter, and `title` for display."""
 
 
 def get_models() -> Any:
-    """Return the models of xaibo if it is imported, because the modules of its agents require them, or our copies."""
+    """Return the module with the models of xaibo if it is imported, because xaibo's agents require its own classes.
+
+    Otherwise return the copies of this package.
+    """
     xaibo_models = sys.modules.get("xaibo.core.models.tools")
     if xaibo_models is not None:
         return xaibo_models
@@ -26,29 +29,31 @@ def get_models() -> Any:
 
 
 def adapt_tool(tool: Any) -> Any:
-    """Return a tool of a provider as a model of xaibo, because the orchestrators of xaibo reject others."""
+    """Return a tool of a provider in the class of xaibo, because the orchestrators of xaibo reject other classes."""
     models = get_models()
     return tool if isinstance(tool, models.Tool) else models.Tool.model_validate(tool, from_attributes=True)
 
 
 def build_xaibo_tool(wire: WireTool) -> Any:
-    """Return a tool as Xaibo describes it."""
+    """Return a tool in the model of Xaibo."""
     schema, models = wire.input_schema, get_models()
-    required = schema.get("required", ())
-    parameters = {
-        name: models.ToolParameter(**_build_fields(subschema, schema), required=name in required)
-        for name, subschema in schema.get("properties", {}).items()
-    }
+    required_names = schema.get("required", ())
+    parameters = {}
+    for name, subschema in schema.get("properties", {}).items():
+        fields = _build_fields(subschema, schema)
+        parameters[name] = models.ToolParameter(**fields, required=name in required_names)
     return models.Tool(name=wire.name, description=wire.description, parameters=parameters)
 
 
 def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a ToolParameter. The rest of the schema is added to the description, as JSON Schema."""
     schema = resolve_schema(subschema, root)
     type_name, enum = _choose_type(schema, root), schema.get("enum")
     has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
-    is_lossy = {*schema} - _CARRIED or ("enum" in schema and not has_texts)
+    is_lossy = not _EXPRESSIBLE.issuperset(schema) or ("enum" in schema and not has_texts)
     text = json.dumps({name: schema[name] for name in schema if name not in ("description", "title", "default")})
     description = schema.get("description") or ""
+    # The model could not resolve a reference, because it does not see the whole schema.
     if is_lossy and "$ref" not in text:
         description = f"{description} JSON Schema: {text}".lstrip()
     return {

@@ -1,4 +1,4 @@
-"""A source of tools from Xaibo: tool providers without changes to them, and whole agents as tools."""
+"""The source of tools from Xaibo. It serves unchanged tool providers, and whole agents as tools."""
 
 from mcp_bridge._integrations.xaibo.source.source import XaiboSource
 

@@ -1,4 +1,9 @@
-"""Reads the YAML of an agent and makes its modules. The only file that imports xaibo, and only when it is needed."""
+"""Reads the YAML of an agent and makes its modules. Only this file imports xaibo, and only when an agent needs it.
+
+An agent consists of modules: a language model, an orchestrator, tool providers, a collector of providers. Its
+`exchange` connects them. xaibo makes all modules for each call. The bridge also makes single
+modules with their dependencies, to publish their tools, and replaces the providers of an agent by wrappers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ ENTRY = "__entry__"
 _XAIBO = "__xaibo__"
 _COLLECTOR = "xaibo.primitives.modules.tools.tool_collector"
 WrapProvider = Callable[[str, Any], Any]
-"""Returns the replacement of the provider with this id for the modules of an agent."""
+"""Takes the id of a provider and the provider, and returns its replacement for the modules of an agent."""
 
 
 def read_agent(path: Path, directory: Path) -> Any:
@@ -63,21 +68,23 @@ def find_providers(config: Any) -> list[str]:
     A ToolCollector of xaibo is replaced by its providers in reverse order, because its last tool of a name counts.
     """
     ids = [module.id for module in config.modules if _is_provider(config, module)]
-    parts = {module_id: _list_providers(config, module_id) for module_id in ids}
-    inner = set(chain.from_iterable(parts.values()))
-    outer = [module_id for module_id in ids if module_id not in inner]
+    inner_providers = {module_id: _list_providers(config, module_id) for module_id in ids}
+    inner_ids = set(chain.from_iterable(inner_providers.values()))
+    outer_ids = [module_id for module_id in ids if module_id not in inner_ids]
+    # A dict keeps the order, and each id once.
     providers: dict[str, None] = {}
-    for module_id in outer or ids:
-        providers |= dict.fromkeys(_expand_collector(config, module_id, parts, frozenset()))
+    for module_id in outer_ids or ids:
+        providers |= dict.fromkeys(_expand_collector(config, module_id, inner_providers, frozenset()))
     return list(providers)
 
 
 def build_module(
     config: Any, module_id: str, modules: Mapping[str, Any], wrap: WrapProvider | None = None
 ) -> dict[str, Any]:
-    """Make a module and its dependencies, except those in `modules`. Return all by id.
+    """Make a module and its dependencies, except those in `modules`. Return all new modules by their ids.
 
-    `wrap` replaces each provider for the modules that need it. Imports nothing else. Raises any error of the classes.
+    The modules get their providers from `wrap`, if it is given. The classes of other modules are not imported. Raises
+    any error of the classes.
     """
     instances: dict[str, Any] = {}
     if wrap is not None:
@@ -114,6 +121,7 @@ def _sort_modules(config: Any) -> TopologicalSorter[str]:
 
 
 def _build_instances(config: Any, module_id: str, modules: Mapping[str, Any]) -> dict[str, Any]:
+    """Make a module and its dependencies with an Exchange of xaibo. Its configuration has only these modules."""
     from xaibo.core.exchange import Exchange
 
     smaller_config = config.model_copy(deep=True)
@@ -149,7 +157,8 @@ def add_agent_modules(config: Any, modules: dict[str, Any], wrap: WrapProvider) 
 def make_agent(config: Any, modules: Mapping[str, Any], wrap: WrapProvider) -> Any:
     """Make a new agent, as xaibo does for each call. Its modules get the providers of `wrap`.
 
-    This copies the configuration: xaibo's `get_agent` adds an entry to a shared one in each call, and searches it.
+    Unlike xaibo's `get_agent`, this copies the configuration. `get_agent` adds an entry to a shared configuration in
+    each call and searches all entries, so calls would take longer and longer.
     """
     from xaibo import Agent
     from xaibo.core.exchange import Exchange
@@ -166,7 +175,10 @@ def make_tool_result(*, success: bool, result: Any, error: str | None) -> Any:
 
 
 def find_entry_points(config: Any) -> dict[str, str]:
-    """Return the ids of modules for text by their entry points: `__entry__`, or the id if there are several."""
+    """Return the ids of the modules for text, by the names of their entry points.
+
+    The name is ENTRY, or the id of the module if the configuration lists several modules.
+    """
     entry_points: dict[str, str] = {}
     for exchange in config.exchange:
         if exchange.module != ENTRY:
@@ -183,7 +195,7 @@ def find_entry_points(config: Any) -> dict[str, str]:
 
 
 def describe_failure(config: Any, module_id: str | None = None) -> str:
-    """Explain why xaibo cannot make all modules, or one module and its dependencies. Empty if the reason is unknown."""
+    """Explain why xaibo cannot make a module and its dependencies, or all modules; empty if the reason is unknown."""
     ids = None if module_id is None else _find_needed(config, module_id, {})
     missing, flaws = [], []
     for module in config.modules:
@@ -203,7 +215,7 @@ def describe_failure(config: Any, module_id: str | None = None) -> str:
 
 
 def _find_flaw(module_class: type) -> str:
-    """Explain why xaibo cannot make a class. It reads the annotations of `__init__`."""
+    """Explain why xaibo cannot make a class. It finds the dependencies in the annotations of `__init__`."""
     annotations = getattr(module_class.__init__, "__annotations__", None)  # type: ignore[misc]
     if annotations is None:
         return "it has no __init__ of its own. Define one that takes config"
@@ -215,6 +227,7 @@ def _find_flaw(module_class: type) -> str:
 
 
 def _build_overrides(modules: Mapping[str, Any]) -> Any:
+    """Return the overrides for an Exchange, to use these modules instead of making them."""
     from xaibo import ConfigOverrides, ExchangeConfig, Xaibo
 
     exchanges = []
@@ -257,14 +270,15 @@ def _list_providers(config: Any, module_id: str) -> list[str]:
 
 
 def _expand_collector(
-    config: Any, module_id: str, parts: Mapping[str, list[str]], ancestors: frozenset[str]
+    config: Any, module_id: str, inner_providers: Mapping[str, list[str]], ancestors: frozenset[str]
 ) -> Iterable[str]:
+    """Yield a provider, or those of a ToolCollector in reverse order. `ancestors` prevents an endless search."""
     module_class = next((_import_class(module) for module in config.modules if module.id == module_id), None)
     if not _is_collector(module_class) or module_id in ancestors:
         yield module_id
         return
-    for part in reversed(parts.get(module_id, [])):
-        yield from _expand_collector(config, part, parts, ancestors | {module_id})
+    for inner_id in reversed(inner_providers.get(module_id, [])):
+        yield from _expand_collector(config, inner_id, inner_providers, ancestors | {module_id})
 
 
 def _is_collector(module_class: Any) -> bool:

@@ -1,6 +1,6 @@
-"""The tools of a running agent. Their calls go through the pipeline, in the context of the call of the agent.
+"""Makes the tool calls of a running agent go through the pipeline, as nested calls of the call of the agent.
 
-So validation, hooks, approvals, limits and audit apply to the tools of an agent, too.
+Validation, hooks, approvals, limits and audit therefore apply to the tools of an agent, too.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ SelectTool = Callable[[ToolEntry], ToolEntry | None]
 """Returns a tool of a provider as it is published, or None if the settings leave it out."""
 
 _LISTING: ContextVar[bool] = ContextVar("listing", default=False)
+"""Whether a provider is listing its tools. If it asks other providers meanwhile, it collects their tools."""
 _NOT_RUNNING = "Tool '{}' can only be called while a call of the agent runs, in a task or thread of that call."
 
 
 class AgentProvider:
-    """A provider as the other modules of an agent see it. Everything except calls to tools goes to `provider`."""
+    """Replaces a provider for the other modules of an agent. Only listings and calls differ from `provider`."""
 
     def __init__(self, label: str, provider: Any, select: SelectTool) -> None:
         self.provider = provider
@@ -47,34 +48,40 @@ class AgentProvider:
     async def list_tools(self) -> list[Any]:
         """Return the selected tools with the overrides of the settings.
 
-        A provider that collects the tools of others gets them unchanged, because its tools are changed in turn.
+        If another provider collects the tools of this one, it gets them unchanged, because the overrides apply to
+        its own list.
         """
-        is_collected, token = _LISTING.get(), _LISTING.set(True)
+        is_collected = _LISTING.get()
+        token = _LISTING.set(True)
         try:
-            entries = await self._tools.list_tools()
+            tools = await self._tools.list_tools()
         finally:
             _LISTING.reset(token)
         if is_collected:
-            return entries
-        tools = {get_field(tool, "name"): tool for tool in reversed(entries)}
-        listed = []
+            return tools
+        # If two tools have the same name, the first one is published.
+        tools_by_name = {get_field(tool, "name"): tool for tool in reversed(tools)}
+        selected_tools = []
         for entry in self._tools.entries:
             published_entry = self._select_entry(entry)
             if published_entry is None:
                 continue
             if published_entry.input_schema is entry.input_schema and published_entry.description == entry.description:
-                listed.append(adapt_tool(tools[entry.name]))
+                selected_tools.append(adapt_tool(tools_by_name[entry.name]))
             else:
-                listed.append(build_xaibo_tool(to_wire(replace(published_entry, name=entry.name).to_tool_definition())))
-        return listed
+                # The agent knows the tool by its name in the provider.
+                definition = replace(published_entry, name=entry.name).to_tool_definition()
+                selected_tools.append(build_xaibo_tool(to_wire(definition)))
+        return selected_tools
 
     async def execute_tool(self, tool_name: str, parameters: dict[str, Any]) -> Any:
+        """Run a tool through the pipeline. An error is a result."""
         running = RUNNING.get()
-        # Without a call, no policy could apply.
+        # Without a running call, policies could not apply.
         if running is None:
             logger.error("agent tool %r was called outside of a call", tool_name)
             return _make_failure(_NOT_RUNNING.format(tool_name))
-        # A provider may pass its call on to another one.
+        # If a provider passes its running call on to this one, the call has gone through the pipeline already.
         if running.name == tool_name and running.arguments == parameters:
             return await resolve_awaitable(self.provider.execute_tool(tool_name, parameters))
         entry = await self._find_entry(tool_name)
@@ -87,7 +94,7 @@ class AgentProvider:
         return agent_config.make_tool_result(**to_provider_fields(result))
 
     def _select_entry(self, entry: ToolEntry) -> ToolEntry | None:
-        """Return the tool as it is published: the same entry for each call, because results are cached by entry."""
+        """Return the tool as it is published: the same object for each call, because results are cached by entry."""
         last_entry, published_entry = self._selected.get(entry.name, (None, None))
         if last_entry is not entry:
             published_entry = self._select(entry)

@@ -1,4 +1,4 @@
-"""Whole agents as tools. They take a message and return the response with its attachments."""
+"""Publishes whole agents as tools. They take a message and return the response with its attachments."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (4, b"ftypM4A", "audio/mp4"),
     (0, b"\x1aE\xdf\xa3", "audio/webm"),
 )
-"""First bytes of formats. They are short or rare, so they count only if the agent names image or audio."""
-
-
+"""The first bytes of further formats, with their offset. Other data may begin with these few bytes, too.
+Therefore they are used only if the agent calls the attachment an image or audio.
+"""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"message": {"type": "string", "description": "What to say to the agent."}},
@@ -52,7 +52,7 @@ _SCHEMA: dict[str, Any] = {
 def build_entries(config: Any, modules: dict[str, Any], wrap: agent_config.WrapProvider) -> list[ToolEntry]:
     """Build a tool for each entry point of an agent. Raises SourceError if the agent cannot be made, or takes no text.
 
-    `modules` live longer than a call. `wrap` replaces the providers of the agent.
+    `modules` are shared by all calls. `wrap` replaces the providers of the agent.
     """
     points = agent_config.find_entry_points(config)
     if not points:
@@ -89,8 +89,8 @@ class _AgentCaller:
             agent = agent_config.make_agent(self._config, self._modules, self._wrap)
             response = await agent.handle_text(data["message"], entry_point=self._module_id)
             return await self._convert_response(response)
+        # The text of a CallError is for the model.
         except CallError:
-            # Its text is written for the model.
             raise
         except Exception as error:
             logger.error("agent %r failed", self._config.id, exc_info=error)
@@ -113,14 +113,14 @@ class _AgentCaller:
 
 
 def convert_attachment(attachment: Any, name: str) -> Content:
-    """Read an attachment as an image, audio, or a resource with a URI that ends with `name`. May block.
+    """Convert an attachment to an image, audio, or a resource with `name` in its URI. It may block, as files do.
 
     An image or audio of an unknown media type becomes a resource.
     """
     content = getattr(attachment, "content", None)
     data, file_name = _read_bytes(content), getattr(content, "name", None)
     uri = f"xaibo://{quote(name)}"
-    # A file of a descriptor has a number instead of a name.
+    # A file that was opened by its descriptor has this number for its name.
     if isinstance(file_name, str) and PurePath(file_name).name:
         file_name = PurePath(file_name).name
         uri += f"/{quote(file_name)}"
@@ -139,7 +139,11 @@ def convert_attachment(attachment: Any, name: str) -> Content:
 
 
 def _read_bytes(content: Any) -> bytes:
-    """Read a file from its position, or from the start if it is at its end, such as one just written."""
+    """Return the content of an attachment: text, bytes, or an open file.
+
+    A file is read from its position. If it is at its end, because the agent has just written it, it is read from the
+    start.
+    """
     if isinstance(content, str):
         return content.encode(errors="replace")
     if isinstance(content, bytes | bytearray | memoryview):

@@ -1,4 +1,4 @@
-"""The options of a Xaibo source in the settings file. Imported late, because it imports pydantic."""
+"""The options of a Xaibo source in the settings file. The module is imported late, because it imports pydantic."""
 
 from __future__ import annotations
 

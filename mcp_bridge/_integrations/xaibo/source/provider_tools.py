@@ -1,4 +1,4 @@
-"""Lists the tools of one provider, and calls them."""
+"""Lists the tools of one provider as entries, and calls them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation, resolve_awaitable
 
 LIST_TIMEOUT = 30.0
-"""Seconds that listing the tools of a provider may take."""
+"""The timeout of listing the tools of a provider, in seconds."""
+# Some providers report an unknown tool with such a text instead of ToolNotFoundError.
 _NOT_FOUND = re.compile(r"not found|could not find|unknown tool|no such tool|no tool", re.IGNORECASE)
 
 
 class ProviderTools:
-    """The tools of one provider. If a later listing fails, they stay as they were.
+    """The tools of one provider, from its last successful listing.
 
-    `label` names the provider in problems. `on_missing` is called, from any thread, when the provider reports that a
+    `label` names the provider in problems. `on_missing` is called, in any thread, when the provider reports that a
     listed tool does not exist.
     """
 
@@ -72,7 +73,7 @@ class ProviderTools:
             try:
                 entry = self._build_entry(tool)
             except Exception as error:
-                # The tool has a property that fails, or no name.
+                # A property of the tool raises an error, or the tool has no name.
                 problems.append(self._format_problem(f"lists a tool that cannot be read: {describe_error(error)}"))
                 continue
             if entries.setdefault(entry.name, entry) is not entry:
@@ -98,7 +99,10 @@ class ProviderTools:
 
 
 class _ProviderToolCaller:
-    """Calls one tool. The text of Xaibo's errors is for the model; any other error is raised for the pipeline."""
+    """Calls one tool. An error of Xaibo's protocol becomes a result, because its text is for the model.
+
+    Any other error is raised, and the pipeline handles it.
+    """
 
     def __init__(self, provider: Any, name: str, parameters: Any, on_missing: Callable[[], None]) -> None:
         self._provider = provider
@@ -160,7 +164,7 @@ class _ProviderToolCaller:
 
 
 async def _wait_for_result(value: Any) -> Any:
-    """Await the `result` of a value. PythonToolProvider puts the coroutine of an async function there."""
+    """Return the value with its `result` awaited. There, PythonToolProvider has the coroutine of an async function."""
     result = get_field(value, "result")
     if not inspect.isawaitable(result):
         return value

@@ -1,4 +1,4 @@
-"""Makes providers from their class or a function, and works around problems of xaibo's own providers."""
+"""Makes providers from a class or a function, and unwraps some providers of xaibo."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from mcp_bridge._runtime.python_import import report_errors
 from mcp_bridge._runtime.redaction import Redactor
 
 MAKE_TIMEOUT = 30.0
-"""Seconds that making a provider may take."""
+"""The timeout of making a provider, in seconds."""
 _METHODS = ("list_tools", "execute_tool")
 _XAIBO_TOOLS = "xaibo.primitives.modules.tools."
 
 
 def is_provider(value: Any) -> bool:
-    """Whether an object lists and executes tools. An object with every attribute, such as a mock, does not count."""
+    """Return whether an object lists and executes tools.
+
+    An object with every attribute, such as a mock, is no provider.
+    """
     try:
         has_methods = all(callable(getattr(value, name, None)) for name in _METHODS)
         return has_methods and not hasattr(value, "no_such_attribute_anywhere")
@@ -35,9 +38,10 @@ def is_provider(value: Any) -> bool:
 
 
 async def make_provider(target: Any, name: str, config: Mapping[str, Any]) -> Any:
-    """Return `target` if it is a provider. Otherwise call it, a class or a function, with `config` in a thread.
+    """Return `target` if it is a provider. If it is a class or a function, call it with `config` in a thread.
 
-    Raises SourceError if it needs more than config, fails, takes longer than `MAKE_TIMEOUT`, or makes something else.
+    Raises SourceError if it requires other arguments, fails, takes longer than `MAKE_TIMEOUT`, or returns something
+    else than a provider.
     """
     with anyio.move_on_after(MAKE_TIMEOUT):
         value = await to_thread.run_sync(_make, target, name, config, abandon_on_cancel=True)
@@ -69,6 +73,7 @@ def _make(target: Any, name: str, config: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _redact_errors(config: Mapping[str, Any]) -> Iterator[None]:
+    """Redact the secrets of a configuration in the errors of the block."""
     try:
         yield
     except SourceError as error:
@@ -80,14 +85,15 @@ def make_redactor(config: Any) -> Redactor:
     return Redactor(_find_secrets(config))
 
 
-def _find_secrets(value: Any, *, secret: bool = False) -> Iterator[str]:
+def _find_secrets(value: Any, *, is_secret: bool = False) -> Iterator[str]:
+    """Yield all values under keys that name secrets, at any depth."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _find_secrets(item, secret=secret or is_secret_key(str(key)))
+            yield from _find_secrets(item, is_secret=is_secret or is_secret_key(str(key)))
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _find_secrets(item, secret=secret)
-    elif secret and value is not None and not isinstance(value, bool):
+            yield from _find_secrets(item, is_secret=is_secret)
+    elif is_secret and value is not None and not isinstance(value, bool):
         yield str(value)
 
 
@@ -123,9 +129,10 @@ def _describe(value: Any) -> str:
 
 
 def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
-    """Yield a provider, or those of a ToolCollector, each with its label.
+    """Yield a provider, or the providers inside a ToolCollector of xaibo, each with its label.
 
-    If several providers of a collector have a tool of one name, its last one counts, so they come in reverse order.
+    If several providers of a collector have a tool of one name, the collector uses the last one. The source publishes
+    the first one, so they come in reverse order.
     """
     class_name = f"{type(provider).__module__}.{type(provider).__name__}"
     if class_name == f"{_XAIBO_TOOLS}tool_collector.ToolCollector":
@@ -138,10 +145,10 @@ def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
 
 
 class _PythonTools:
-    """Makes a PythonToolProvider run its functions in a thread, and reload its modules only after an edit.
+    """Wraps a PythonToolProvider of xaibo: runs its functions in a thread, and reloads modules only after an edit.
 
-    Its methods are `async` but never wait, so a function would block the event loop. Each listing reloads every module,
-    and so discards the state of the functions.
+    The methods of the original are `async` but never wait, so a function would block the event loop. It reloads every
+    module for each listing, and so discards the state of the functions.
     """
 
     def __init__(self, provider: Any) -> None:

@@ -1,4 +1,4 @@
-"""The call in which the code of a provider or an agent runs."""
+"""The context variable with the call in which the code of a provider or an agent runs."""
 
 from __future__ import annotations
 

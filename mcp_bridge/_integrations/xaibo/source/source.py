@@ -1,4 +1,4 @@
-"""XaiboSource makes providers and agents, publishes their tools, and lists them again when they may have changed."""
+"""The Xaibo source makes providers and agents, publishes their tools, and lists these again after changes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class XaiboSource(Source):
         await self._make()
         last_offer: Offer | None = None
         while True:
-            # A report during the listing causes another listing.
+            # Replace the event first, so that a report during the listing causes another listing.
             self._refresh_event = anyio.Event()
             async with anyio.create_task_group() as tasks:
                 for provider in self._providers:
@@ -129,7 +129,7 @@ class XaiboSource(Source):
             try:
                 with report_errors(f"agent '{config.id}' has a module of scope 'agent' that cannot be made"):
                     agent_config.add_agent_modules(config, modules, self._wrap_provider)
-                # The copy has not the providers that are made below.
+                # Copy the dict, because the providers that are made below are not shared by all calls.
                 self._agents = build_entries(config, dict(modules), self._wrap_provider)
             except SourceError as error:
                 text = make_redactor([module.config for module in config.modules]).redact_text(str(error))
@@ -165,7 +165,7 @@ class XaiboSource(Source):
         return next(iter(selection.select_tools([entry], self.name)), None)
 
     def _add_provider(self, label: str, provider: Any, config: Any = None) -> None:
-        # The calls of an AgentProvider would go through the pipeline twice.
+        # If an AgentProvider were published, its calls would go through the pipeline twice.
         if isinstance(provider, AgentProvider):
             provider = provider.provider
         redactor = make_redactor(self._config if config is None else config)
@@ -182,11 +182,11 @@ class XaiboSource(Source):
         for provider in self._providers:
             candidates += [(provider.label, entry) for entry in provider.entries]
         for label, entry in candidates:
-            first, winner = entries.setdefault(entry.name, (label, entry))
-            if winner is not entry:
+            first_label, first_entry = entries.setdefault(entry.name, (label, entry))
+            if first_entry is not entry:
                 problems.append(
-                    f"'{first}' and '{label}' both have a tool named '{entry.name}'. "
-                    f"That of '{first}' is published. Rename or remove one"
+                    f"'{first_label}' and '{label}' both have a tool named '{entry.name}'. "
+                    f"That of '{first_label}' is published. Rename or remove one"
                 )
         for provider in self._providers:
             problems += provider.problems
@@ -195,9 +195,9 @@ class XaiboSource(Source):
     def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
         if self._soon is not None:
-            # The event loop may have ended.
+            # A thread may outlast the event loop, which then raises RuntimeError.
             with suppress(RuntimeError):
-                # The event may be replaced before the function runs.
+                # Look the event up when the function runs, because it may be replaced before.
                 self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108
 
 
