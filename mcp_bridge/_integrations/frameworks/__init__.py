@@ -1,1 +1,1 @@
-"""Tools of other Python frameworks: one adapter module per framework, imported once an object of it is found."""
+"""Serves tools of other Python frameworks. Each has an adapter module, imported with its first object."""

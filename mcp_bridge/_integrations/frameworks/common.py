@@ -1,4 +1,4 @@
-"""Shared by the adapters: class checks, names and schemas of tools, failures, and the question before a call."""
+"""Common functions of the adapters: class checks, names and schemas of tools, failures, and approvals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Json = dict[str, Any]
 
 
 def is_a(value: object, package: str, *names: str) -> bool:
-    """Whether the object's class, or a base class, is one of `names` of a package.
+    """Return whether the class of an object, or one of its bases, has one of `names` and is in a package.
 
-    No code of the object runs, and an object with every attribute does not match.
+    Unlike `isinstance`, this needs no import of the package and runs no code of the object.
     """
     try:
         return any(base.__name__ in names and get_package(base) == package for base in type(value).__mro__)
@@ -26,6 +26,7 @@ def is_a(value: object, package: str, *names: str) -> bool:
 
 
 def get_package(value_class: type) -> str:
+    """Return the name of the top-level package of a class."""
     return str(value_class.__module__).partition(".")[0]
 
 
@@ -42,10 +43,10 @@ def get_description(tool: Any) -> str:
 
 
 def to_json_schema(model: Any) -> Json:
-    """Return the JSON Schema of a pydantic model (version 1 or 2), or a schema, with inlined definitions.
+    """Return the JSON Schema of a pydantic model (version 1 or 2) or of a mapping, with inlined definitions.
 
-    Title and description are those of the model, not of the tool, so they are left out. Raises SourceError for anything
-    else.
+    Its title and description are left out, because they describe the model, not the tool. Raises SourceError for
+    anything else.
     """
     if isinstance(model, dict):
         schema = dict(model)
@@ -68,9 +69,10 @@ def list_validation_errors(error: Any) -> list[str]:
 
 
 def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
-    """Return the published name of the tool with this handler, or `name`.
+    """Return the published name of the tool with this handler, or `name` if it cannot be found.
 
-    If the settings change arguments, another handler is around it. Then only a single tool of this name is recognised.
+    If the settings change the arguments of the tool, its entry has another handler. The tool is then found by its name
+    in the source, unless several sources have a tool of this name.
     """
     published_names = []
     for entry in ctx.tools():
@@ -82,7 +84,7 @@ def find_published_name(ctx: RunningCall, handler: Any, name: str) -> str:
 
 
 async def require_approval(ctx: RunningCall, name: str, arguments: Any) -> None:
-    """Ask the user whether this call may run. A framework with approvals would stop here.
+    """Ask the user whether a call may run. In an agent of the framework, the run would stop here for the approval.
 
     Raises ApprovalDeclined if the user does not agree, Denied if the client cannot ask.
     """

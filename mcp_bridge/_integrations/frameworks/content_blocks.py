@@ -1,4 +1,4 @@
-"""Images, audio and files of other frameworks, as content blocks."""
+"""Converts the images, audio and files of other frameworks to content blocks."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def from_file(path: str | Path, mime_type: str | None = None) -> Content:
 
 
 def from_mapping(block: Mapping[str, Any]) -> Content:
-    """Return a block of a chat message in the form of LangChain, OpenAI or Anthropic; an unknown block as its JSON."""
+    """Convert a block of a chat message in the form of LangChain, OpenAI or Anthropic. Other blocks become JSON."""
     block_type, text = block.get("type"), block.get("text")
     if block_type == "text" and isinstance(text, str):
         return Text(text)
+    # Anthropic's blocks have the fields of the media in `source`.
     source = block.get("source")
     fields = source if isinstance(source, Mapping) else block
     url = fields.get("image_url", fields.get("url"))
+    # OpenAI's blocks have a mapping with the URL.
     if isinstance(url, Mapping):
         url = url.get("url")
     mime_type = fields.get("mime_type", fields.get("media_type"))

@@ -1,4 +1,4 @@
-"""CrewAI tools: `BaseTool` and its subclasses, and `CrewStructuredTool`."""
+"""The adapter for tools of CrewAI: `BaseTool` and its subclasses, and `CrewStructuredTool`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from mcp_bridge._integrations.frameworks.common import (
 
 PACKAGE = "crewai"
 _PROMPT = re.compile(r"\ATool Name:.*\nTool Arguments:.*\nTool Description:\s*", re.DOTALL)
-"""The beginning of a description that CrewAI has made for a prompt."""
+"""CrewAI puts the name and the arguments of a tool before its description, for prompts."""
 _PLACEHOLDER = "_ArgsSchemaPlaceholder"
+"""CrewAI's class for a tool without a schema."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -43,7 +44,7 @@ def _call(tool: Any, data: Json) -> Any:
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
-    """Return a failure for errors with a text for the model. Raises all others."""
+    """Return a failure for an error whose text is for the model. Raises any other error."""
     if is_a(error, PACKAGE, "ToolUsageLimitExceededError"):
         return make_failure(str(error))
     beginnings = ("Arguments validation failed", f"Tool '{tool.name}' arguments validation failed")
@@ -55,8 +56,9 @@ def _convert_error(tool: Any, error: Exception) -> ToolResult:
 def _convert_returned(tool: Any, value: Any) -> Any:
     if is_a(value, PACKAGE, "ToolFailure"):
         return make_failure(str(value.message), getattr(value, "code", None))
-    has_limit = isinstance(value, str) and getattr(tool, "max_usage_count", None) is not None
+    has_limit = getattr(tool, "max_usage_count", None) is not None
     # Versions without ToolUsageLimitExceededError return this text instead.
-    if has_limit and value.startswith(f"Tool '{tool.name}' has reached its usage limit of "):
+    limit_text = f"Tool '{tool.name}' has reached its usage limit of "
+    if has_limit and isinstance(value, str) and value.startswith(limit_text):
         return make_failure(value)
     return value

@@ -1,7 +1,7 @@
 """Finds the tools and toolboxes of frameworks among the objects in the settings.
 
-A framework is recognised by the class of the object, so it need not be installed. Its adapter is imported with the
-first object.
+A framework is recognised by the name and the package of an object's class, so it need not be installed. Its adapter is
+imported with the first object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOOLS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pydantic_ai", ("Tool",), "pydantic_ai"),
     ("llm", ("Tool",), "llm"),
 )
-"""Package and classes of single tools, and the adapter with their `build_entry`."""
+"""For each framework, the package and the classes of its tools, and the adapter with their `build_entry`."""
 TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pydantic_ai", ("AbstractToolset",), "pydantic_ai"),
     ("fastmcp", ("FastMCP",), "fastmcp"),
@@ -40,9 +40,9 @@ TOOLBOXES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("smolagents", ("ToolCollection",), "smolagents"),
     ("llm", ("Toolbox",), "llm"),
 )
-"""The same for sets of tools, and the adapter with their `build_toolbox`."""
+"""The same for sets of tools. The adapter converts them with `build_toolbox`."""
 SERVERS: tuple[tuple[str, tuple[str, ...]], ...] = (("fastmcp", ("FastMCP",)), ("mcp", ("MCPServer",)))
-"""Packages and classes of servers. A server is published without being named in `tools`."""
+"""The packages and classes of servers. The source of Python files publishes such a server in a file."""
 KNOWN = (
     "tools of LangChain, LlamaIndex, CrewAI, smolagents, OpenAI Agents, pydantic-ai and llm, and sets of tools: "
     "toolkits of these, toolboxes of llm, toolsets of pydantic-ai, FastMCP and MCPServer servers, UTCP manuals"
@@ -52,12 +52,16 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 class DiscoveredTools:
-    """Tools, toolboxes by their reference, and a line for each problem. An object counts only once."""
+    """The tools and toolboxes found so far, and a line for each problem.
+
+    `toolboxes` has their references in the settings as keys. A repeated object is ignored.
+    """
 
     def __init__(self) -> None:
         self.tools: list[PlacedTool] = []
         self.toolboxes: dict[str, Toolbox] = {}
         self.problems: list[str] = []
+        # The objects by their ids. As long as an object is here, no other object gets its id.
         self._seen: dict[int, object] = {}
 
     def add(self, where: str, value: object) -> bool:
@@ -77,7 +81,7 @@ class DiscoveredTools:
         return self._add_once(where, value, self._add_entry)
 
     def _add_once(self, where: str, value: object, add: Callable[[str, object], bool]) -> bool:
-        """Add an object, unless it was added before. An error of its framework is a problem of this object alone."""
+        """Add an object, unless it was added before. If its framework raises an error, only this object is lost."""
         if id(value) in self._seen:
             return True
         try:
@@ -94,7 +98,7 @@ class DiscoveredTools:
         return is_known
 
     def _add_entry(self, where: str, value: object) -> bool:
-        # isinstance would run code of the object.
+        # `isinstance` could run code of the object, through its `__class__`.
         if issubclass(type(value), ToolEntry):
             entry: ToolEntry | None = cast("ToolEntry", value)
         else:
@@ -111,18 +115,21 @@ class DiscoveredTools:
 
 
 def is_foreign(value: object) -> bool:
-    """Whether an object may belong to a framework: its class is neither Python's nor ours. Cheap."""
+    """Return whether an object may belong to a framework. Its class is neither Python's nor one of this package.
+
+    This test is fast enough for every value in a module.
+    """
     package = get_package(type(value))
     return package != _OWN_PACKAGE and package not in sys.stdlib_module_names
 
 
 def is_server(value: object) -> bool:
-    """Whether an object is a server of FastMCP or of the MCP SDK. Cheap."""
+    """Return whether an object is a server of FastMCP or of the MCP SDK."""
     return any(is_a(value, package, *classes) for package, classes in SERVERS)
 
 
 def convert_tool(value: object) -> ToolEntry | None:
-    """Return the tool of a framework as an entry, None for anything else. Raises SourceError."""
+    """Return the tool of a framework as an entry; None for anything else. Raises SourceError."""
     adapter = _find_adapter(value, TOOLS)
     if adapter is None:
         return None
@@ -130,8 +137,9 @@ def convert_tool(value: object) -> ToolEntry | None:
 
 
 def convert_toolbox(value: object) -> Toolbox | None:
-    """Return the set of tools of a framework as a toolbox, None for anything else. Raises SourceError."""
+    """Return the set of tools of a framework as a toolbox; None for anything else. Raises SourceError."""
     adapter = _find_adapter(value, TOOLBOXES)
+    # A UTCP manual can be a plain dict.
     if type(value) is dict and "utcp_version" in value and "tools" in value:
         adapter = _import_adapter("utcp.calls")
     if adapter is None:
@@ -155,17 +163,23 @@ def describe_unknown(where: str, value: Any) -> str:
 def remove_duplicates(
     tools: Iterable[PlacedTool], used_names: Mapping[str, str] | None = None
 ) -> tuple[list[ToolEntry], list[str]]:
-    """Return the first tool of each name, and a problem for each other one. `used_names` have these owners."""
-    owners, entries, problems = dict(used_names or {}), [], []
+    """Return the first tool of each name, and a problem for each further tool of the name.
+
+    `used_names` are the names of other tools, with the owners of these tools.
+    """
+    owners = dict(used_names or {})
+    entries = []
+    problems = []
     for where, entry in tools:
         if entry.name not in owners:
             owners[entry.name] = where
             entries.append(entry)
             continue
-        both = f"'{owners[entry.name]}' and '{where}' both have a tool"
         if owners[entry.name] == where:
-            both = f"'{where}' has two tools"
-        problems.append(f"{both} named '{entry.name}'. The first is published. Rename or remove one")
+            beginning = f"'{where}' has two tools"
+        else:
+            beginning = f"'{owners[entry.name]}' and '{where}' both have a tool"
+        problems.append(f"{beginning} named '{entry.name}'. The first is published. Rename or remove one")
     return entries, problems
 
 
@@ -181,7 +195,8 @@ def _import_adapter(name: str) -> ModuleType:
 
 
 def _iter_items(where: str, value: Any) -> Iterator[tuple[str, object]]:
-    # isinstance would run code of the object.
+    """Yield the items of a mapping, list, tuple or set, each with its reference, such as `tools[0]`."""
+    # `isinstance` could run code of the object, through its `__class__`.
     value_class = type(value)
     if issubclass(value_class, Mapping):
         yield from ((f"{where}[{key!r}]", item) for key, item in value.items())

@@ -1,8 +1,12 @@
-"""FastMCP servers in this process.
+"""The adapter for servers of FastMCP. They run in this process.
 
-A call takes the shortest of three ways. The function of a plain local tool is called directly. A tool with a `Context`
-or a dependency runs through FastMCP's `Tool.run`. Tools of other providers, and all tools of a server with middleware,
-run through `FastMCP.call_tool`. In each case, the `Context` of the call reaches the client of the bridge.
+A call takes the shortest of three ways:
+
+1. The function of a plain local tool is called directly.
+2. A tool with a `Context` or a dependency runs through FastMCP's `Tool.run`.
+3. A tool of another provider, and any tool of a server with middleware, runs through `FastMCP.call_tool`.
+
+In each case, the `Context` of the call reaches the client of the bridge.
 """
 
 from __future__ import annotations
@@ -37,11 +41,12 @@ from mcp_bridge._runtime.event_loop import is_on_asyncio
 PACKAGE = "fastmcp"
 _DEPENDENCIES = ("fastmcp.server.dependencies", "fastmcp.dependencies")
 _FINDERS = {*_DEPENDENCIES, "get_context", "get_access_token", "get_http_headers", "get_http_request"}
-"""Names in the code of functions that import these modules themselves, or call their functions."""
+"""A function whose code has one of these names may look for the current Context: it imports or calls it."""
 _PLAIN = (str, int, bool)
+# FastMCP marks a result that it has wrapped in an object.
 _WRAPPED = {PACKAGE: {"wrap_result": True}}
 _UI = "io.modelcontextprotocol/ui"
-"""An extension that every server declares, and that changes no call."""
+"""An extension of every server of FastMCP. It changes no call."""
 
 
 def build_toolbox(server: Any) -> Toolbox:
@@ -50,10 +55,10 @@ def build_toolbox(server: Any) -> Toolbox:
 
 
 class _FastMcpServer(SdkServer):
-    """The client uses the handshake era, in which a server announces changes without a subscription.
+    """A FastMCP server. Its client uses the handshake era, in which a server announces changes without a subscription.
 
-    FastMCP announces them when a tool changes the tools of its session, or sends the notification, but not for
-    `add_tool`.
+    FastMCP announces a change if a tool changes the tools of its session, or sends the notification. It does not
+    announce `add_tool`.
     """
 
     package = PACKAGE
@@ -102,16 +107,15 @@ class _FastMcpServer(SdkServer):
             not is_a(middleware, PACKAGE, "DereferenceRefsMiddleware") for middleware in self.server.middleware
         )
         is_plain = type(tool).__name__ == "FunctionTool" and tool.auth is None and not _has_app(tool)
-        if has_middleware or self._has_extensions or not is_plain:
-            tool = None
-        else:
+        needs_server = has_middleware or self._has_extensions or not is_plain
+        if not needs_server:
             direct_handler = _build_direct_handler(tool)
             if direct_handler is not None:
                 return direct_handler
 
         async def run_on_server(arguments: Json, ctx: RunningCall) -> Any:
             with self._bind(self._build_request(ctx, "tools/call", {"name": name, "arguments": arguments})):
-                if tool is None:
+                if needs_server:
                     return _convert_result(await self.server.call_tool(name, arguments))
                 async with self._context(fastmcp=self.server):
                     return _convert_result(await tool.run(arguments))
@@ -139,7 +143,7 @@ class _FastMcpServer(SdkServer):
         return await self.client.complete(reference, argument, arguments)
 
     def is_opaque(self, template: str) -> bool:
-        """Whether only the server can read the variables: those of a query may be lists, with encoded commas."""
+        """Return whether only the server can read the variables. Those of a query may be lists, with encoded commas."""
         return "{?" in template or super().is_opaque(template)
 
     def _build_request(self, ctx: RunningCall, method: str, params: Json) -> Any:
@@ -151,7 +155,7 @@ class _FastMcpServer(SdkServer):
 
 
 def _has_app(tool: Any) -> bool:
-    """Whether a tool is part of an app. The server changes the results of these tools."""
+    """Return whether a tool is a part of an app. The server changes the results of such a tool."""
     meta = tool.meta or {}
     return "ui" in meta or "app" in (meta.get(PACKAGE) or {})
 
@@ -159,8 +163,8 @@ def _has_app(tool: Any) -> bool:
 def _build_direct_handler(tool: Any) -> Handler | None:
     """Return a handler for the function of a tool, or None if FastMCP has to call the function.
 
-    These are functions with a Context, a dependency or a timeout, generators, and functions that may look for the
-    current Context.
+    FastMCP has to call a function with a Context, a dependency or a timeout, a generator, and a function that may look
+    for the current Context.
     """
     function = tool.fn
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -173,6 +177,7 @@ def _build_direct_handler(tool: Any) -> Handler | None:
     except Exception:
         # Only FastMCP can read the signature.
         return None
+    # FastMCP gives the parameters that are missing from its schema a value, for example a dependency.
     if tool.parameters.get("properties", {}).keys() != entry.input_schema.get("properties", {}).keys():
         return None
     return _build_converting_handler(tool, entry.handler)
@@ -206,10 +211,12 @@ def _build_converting_handler(tool: Any, handler: Handler) -> Handler:
 
 
 def _convert_value(tool: Any, value: Any) -> Any:
-    """Convert the return value of a function as FastMCP does, with shortcuts for the plainest types."""
+    """Convert the return value of a function as FastMCP does, with a shortcut for the plainest types."""
     value_class, schema = type(value), tool.output_schema
     if value_class not in _PLAIN or value_class is not tool.return_type:
-        return _convert_result(tool.convert_result(list(value) if inspect.isgenerator(value) else value))
+        if inspect.isgenerator(value):
+            value = list(value)
+        return _convert_result(tool.convert_result(value))
     content = [Text(value if value_class is str else as_text(value))]
     if schema is None:
         return ToolResult(success=True, content=content)
@@ -225,16 +232,16 @@ def _convert_result(result: Any) -> Any:
 
 
 def _may_find_context(function: Any) -> bool:
-    """Whether the names in modules show that a function may reach FastMCP's `get_context`, or similar functions.
+    """Return whether a function may reach FastMCP's `get_context` or a similar function.
 
-    The search begins in the module of the function and goes on in the modules of the values there, except those of
-    installed packages.
+    Such a function needs a Context, but no parameter shows it. The search looks at the names in the code of the
+    function, and in the modules of all its values, except those of installed packages.
     """
     inner_function = inspect.unwrap(getattr(function, "__func__", function))
     names = getattr(inner_function, "__globals__", None)
     if names is None:
         return True
-    # The variables of an outer function are in no module.
+    # A function inside another one can also use the variables of the outer function.
     try:
         outer_names = inspect.getclosurevars(inner_function).nonlocals
     except ValueError:
@@ -275,7 +282,7 @@ def _is_of_user(module: str) -> bool:
 
 
 def _uses_context(value: Any) -> bool:
-    """Whether a value is one of FastMCP's functions, or the code of a user's function or class has their names."""
+    """Return whether a value is a function of FastMCP, or the code of a user's function or class has their names."""
     if isinstance(value, ModuleType | FunctionType) and _get_module(value) in _DEPENDENCIES:
         return True
     if not _is_of_user(_get_module(value)):

@@ -1,4 +1,4 @@
-"""LangChain tools: `BaseTool` of langchain-core and its subclasses, and toolkits."""
+"""The adapter for tools of LangChain: `BaseTool` of langchain-core and its subclasses, and toolkits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from mcp_bridge._contracts.content import Text
+from mcp_bridge._contracts.content import Content, Text
 from mcp_bridge._contracts.errors import InvalidArguments, SourceError
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import (
@@ -29,9 +29,9 @@ PACKAGE = "langchain_core"
 ARTIFACT = "langchain/artifact"
 """The key in `_meta` for the artifact of a tool. The model does not read it."""
 _JSON = (str, int, float, bool, list, dict)
+# LangChain gives parameters with these names or types a value in every call, also without an agent.
 _OWN_PARAMETERS = ("callbacks", "run_manager")
 _OWN_TYPES = ("InjectedToolCallId", "RunnableConfig")
-"""Parameters, and types of parameters, with a value from LangChain in every call."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -57,9 +57,9 @@ def build_toolbox(kit: Any) -> Toolbox:
 
 
 def _build_handler(tool: Any) -> Any:
-    """Return a handler for the event loop only if the tool is asynchronous.
+    """Return a handler for the event loop if the tool is asynchronous, else one for a thread.
 
-    LangChain would run a synchronous one in its threads, which the server's limit does not cover.
+    On the event loop, LangChain would run a synchronous tool in its own threads, beyond the limit of the server.
     """
 
     def run_in_thread(data: Json) -> Any:
@@ -74,11 +74,11 @@ def _build_handler(tool: Any) -> Any:
         except Exception as error:
             return _convert_error(tool, error)
 
-    # `_run` and `_arun` are the documented methods for subclasses of BaseTool.
-    is_inherited = str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
-    if is_inherited and getattr(tool, "coroutine", None) is None:
-        return run_in_thread
-    return run_on_loop
+    # A tool is asynchronous if it has a coroutine, or if its class overrides the documented method `_arun`.
+    overrides_arun = not str(type(tool)._arun.__module__).startswith(f"{PACKAGE}.tools.")
+    if overrides_arun or getattr(tool, "coroutine", None) is not None:
+        return run_on_loop
+    return run_in_thread
 
 
 def _build_call(tool: Any, data: Json) -> Json:
@@ -86,12 +86,13 @@ def _build_call(tool: Any, data: Json) -> Json:
 
 
 def _convert_error(tool: Any, error: Exception) -> ToolResult:
-    """Return a failure for errors with a text for the model. Raises all others."""
+    """Return a failure for an error whose text is for the model. Raises any other error."""
     if is_a(error, PACKAGE, "ToolException"):
         return make_failure(str(error) or "Tool execution error")
+    # The tool itself may validate other models. The title of an error is the name of its model.
     schema_name = getattr(tool.args_schema, "__name__", None)
-    is_of_arguments = schema_name is not None and getattr(error, "title", None) == schema_name
-    if is_of_arguments and is_a(error, "pydantic_core", "ValidationError"):
+    is_about_arguments = schema_name is not None and getattr(error, "title", None) == schema_name
+    if is_about_arguments and is_a(error, "pydantic_core", "ValidationError"):
         raise InvalidArguments(list_validation_errors(error)) from error
     raise error
 
@@ -109,14 +110,15 @@ def _convert_returned(value: Any) -> Any:
     if isinstance(message.content, str):
         fields["error" if has_failed else "output"] = message.content
     else:
-        fields["content"] = [
-            from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)) for item in message.content
-        ]
+        content: list[Content] = []
+        for item in message.content:
+            content.append(from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)))
+        fields["content"] = content
     return ToolResult(**fields)
 
 
 def _find_message(value: Any) -> Any:
-    """Return the ToolMessage in a value: the value itself, the last one of a list, or that of a `Command`."""
+    """Return the ToolMessage in a value: the value itself, or the last one in a list or in a `Command`."""
     if is_a(value, PACKAGE, "ToolMessage"):
         return value
     update = getattr(value, "update", None)
@@ -137,9 +139,10 @@ def _list_injected_parameters(tool: Any) -> list[str]:
     hidden_names = fields.keys() - getattr(tool.tool_call_schema, "model_fields", {}).keys()
     names = set()
     for name in hidden_names:
-        injected = [getattr(item, "__name__", type(item).__name__) for item in fields[name].metadata]
-        if fields[name].is_required() and "InjectedToolCallId" not in injected:
+        markers = [getattr(item, "__name__", type(item).__name__) for item in fields[name].metadata]
+        if fields[name].is_required() and "InjectedToolCallId" not in markers:
             names.add(name)
+    # The schema may lack parameters of the function.
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in fields and _is_missing(parameter):
@@ -148,6 +151,7 @@ def _list_injected_parameters(tool: Any) -> list[str]:
 
 
 def _is_missing(parameter: inspect.Parameter) -> bool:
+    """Return whether a parameter has neither a default nor a value from LangChain."""
     if parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return False
     annotation = str(parameter.annotation)

@@ -1,4 +1,4 @@
-"""LlamaIndex tools: `BaseTool` of llama-index-core and its subclasses, and tool specs."""
+"""The adapter for tools of LlamaIndex: `BaseTool` of llama-index-core and its subclasses, and tool specs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MEDIA = (
     ("video", "video_mimetype", "video"),
     ("data", "document_mimetype", "application"),
 )
-"""For each kind of block: the attributes of its bytes and its media type, and the prefix for a bare subtype."""
+"""For each type of block, the attribute with its bytes, and the one with its media type or only the subtype of it.
+
+The last item completes such a subtype: `wav` becomes `audio/wav`.
+"""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -51,6 +54,8 @@ def build_toolbox(spec: Any) -> Toolbox:
 
 
 def _build_handler(tool: Any) -> Any:
+    """Return a handler for a thread if the function of the tool is synchronous, else one for the event loop."""
+
     def run_in_thread(data: Json) -> Any:
         call = getattr(tool, "call", tool)
         return _convert_returned(call(**(data or {})))
@@ -75,6 +80,7 @@ def _convert_returned(value: Any) -> Any:
         content = [_convert_block(block) for block in blocks]
     if value.is_error:
         failure = make_failure(str(value.content))
+        # The error has the text of all blocks already.
         if all(isinstance(block, Text) for block in content):
             return failure
         return replace(failure, content=content)
@@ -110,6 +116,7 @@ def _convert_media(block: Any, data: Any, mime_type: str | None) -> Content:
 
 
 def _build_mime_type(value: Any, family: str) -> str | None:
+    """Return a media type from a media type or its subtype, or None."""
     if not isinstance(value, str) or not value:
         return None
     return value if "/" in value else f"{family}/{value}"

@@ -1,4 +1,4 @@
-"""Tools of simonw/llm (a schema, and an implementation with keyword arguments), and its toolboxes."""
+"""The adapter for tools and toolboxes of simonw/llm. Its tools have a schema, and a function with keyword arguments."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llm"
 CALL = "llm_tool_call"
-"""The parameter for the call."""
+"""The name of the parameter for an object about the call."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
-    """Build the entry of a tool. Raises SourceError if it has no implementation, so only a provider can run it."""
+    """Build the entry of a tool. Raises SourceError without an implementation, because only a model API can run it."""
     name = get_tool_name(tool, "llm")
     if not callable(tool.implementation):
         raise SourceError(f"the llm tool '{name}' has no implementation. Give it one")
@@ -33,11 +33,13 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(toolbox: Any) -> Toolbox:
-    """Build a toolbox over one of llm. Opening it prepares that one."""
+    """Build a toolbox over a toolbox of llm."""
     return _PreparedToolkit(toolbox)
 
 
 class _PreparedToolkit(Toolkit):
+    """Prepares a toolbox of llm when it is opened."""
+
     def __init__(self, toolbox: Any) -> None:
         super().__init__(toolbox.tools, build_entry)
         self._toolbox = toolbox

@@ -1,7 +1,8 @@
-"""Servers of the official MCP SDK (`MCPServer`), in this process.
+"""The adapter for servers of the official MCP SDK (`MCPServer`). They run in this process.
 
 Calls run through the server's public methods, with a request context of the bridge, inside the server's own middleware.
-No public method includes extensions, so if one intercepts tool calls, calls run through the SDK's client.
+These methods ignore the server's extensions, which may intercept tool calls. If the server has extensions, its tools
+are therefore called through the SDK's client.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def build_toolbox(server: Any) -> Toolbox:
 
 
 class _McpServer(SdkServer):
+    """An `MCPServer`. A separate task runs the client, and with it the lifespan of the server."""
+
     package = "mcp"
 
     def __init__(self, server: Any) -> None:
@@ -70,12 +73,15 @@ class _McpServer(SdkServer):
     async def _run_client(self, closing: anyio.Event, *, task_status: TaskStatus[None]) -> None:
         """Keep the client open. The server's lifespan has to start and end in this task."""
         with anyio.CancelScope() as scope:
+            # Only a request has the value of the lifespan. The client's first request passes this middleware.
             self.server.middleware.append(self._keep_lifespan)
             try:
                 client = await import_module("mcp.client").Client(self.server).__aenter__()
             finally:
                 self.server.middleware.remove(self._keep_lifespan)
-            scope.shield, self.client = True, client
+            self.client = client
+            # From now on, the task is ended only by `closing`, so that the lifespan can end in order.
+            scope.shield = True
             task_status.started()
             await closing.wait()
             scope.deadline = anyio.current_time() + CLOSE_TIMEOUT
@@ -122,13 +128,14 @@ class _McpServer(SdkServer):
         return (await self.client.complete(reference, argument, arguments)).completion
 
     async def _keep_lifespan(self, request: Any, call_next: Any) -> Any:
-        """Keep the value of the server's lifespan. This is a middleware of the first request."""
+        """Store the value of the server's lifespan. This is a middleware of the first request."""
         self._lifespan = request.lifespan_context
         return await call_next(request)
 
     async def _run(self, method: str, params: Json, ctx: RunningCall) -> Any:
         request = self.requests.build_request(ctx, method, params, self._lifespan)
-        user_middleware = [item for item in self.server.middleware if _get_home(item) != "mcp"]
+        # The SDK itself has a middleware for OpenTelemetry only.
+        user_middleware = [item for item in self.server.middleware if _get_package_of(item) != "mcp"]
         if not user_middleware:
             return await self._call_method(request)
         call_next = self._call_as_handler
@@ -152,7 +159,7 @@ class _McpServer(SdkServer):
         return await self.server.read_resource(params["uri"], context)
 
     async def _call_as_handler(self, request: Any) -> Any:
-        """Call the method for middleware. Errors of tools are results there."""
+        """Call the server's method as the innermost handler of middleware, for which errors of tools are results."""
         try:
             return await self._call_method(request)
         except Exception as error:
@@ -163,10 +170,11 @@ class _McpServer(SdkServer):
 
 
 async def _call_middleware(middleware: Any, call_next: Any, request: Any) -> Any:
+    """Call a middleware. With this order of parameters, a partial can leave the request open."""
     return await middleware(request, call_next)
 
 
-def _get_home(middleware: Any) -> str:
+def _get_package_of(middleware: Any) -> str:
     """Return the package of a middleware, a function or an object."""
     return str(getattr(middleware, "__module__", "")).partition(".")[0] or get_package(type(middleware))
 
@@ -178,9 +186,8 @@ class _ChangeBus:
         self._report_change = report_change
 
     async def publish(self, event: Any) -> None:
-        """Report a change."""
         self._report_change()
 
     def subscribe(self, listener: Any) -> Callable[[], None]:
-        """Do nothing: the bridge implements subscriptions."""
+        """Do nothing, because the bridge itself implements subscriptions."""
         return lambda: None

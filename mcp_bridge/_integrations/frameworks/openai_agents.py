@@ -1,4 +1,4 @@
-"""Tools of the OpenAI Agents SDK: `FunctionTool`, made by `function_tool`, `Agent.as_tool` and MCP servers."""
+"""The adapter for tools of the OpenAI Agents SDK: `FunctionTool`, as functions, agents and MCP servers make it."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 class _ToolCaller:
-    """Calls one tool outside of a run of an agent, as the SDK's runner does: approval, guardrails, timeout."""
+    """Calls one tool outside of a run of an agent, with the steps of the SDK: approval, guardrails and timeout."""
 
     def __init__(self, tool: Any) -> None:
         self._tool = tool
 
     async def call(self, data: Json, ctx: RunningCall) -> ToolResult:
-        """Handle one call. The user is asked in the event loop of the server; the SDK runs on asyncio."""
+        """Handle one call. The SDK runs on asyncio, and the question to the user on the server's own event loop."""
         arguments = dict(data or {})
         if await run_on_asyncio(partial(self._needs_approval, arguments)):
             await require_approval(ctx, find_published_name(ctx, self.call, self._tool.name), arguments)
         return await run_on_asyncio(partial(self._run, arguments))
 
     async def _needs_approval(self, arguments: Json) -> bool:
-        """Whether the user has to approve the call. Raises ToolUnavailable if the tool is not enabled for it."""
+        """Return whether the user has to approve the call. Raises ToolUnavailable if the tool is not enabled for it."""
         tool, context = self._tool, self._build_context(arguments)
         if callable(tool.is_enabled) and not await resolve_awaitable(tool.is_enabled(context, context.agent)):
             raise ToolUnavailable("This tool is not enabled now.")
@@ -85,7 +85,7 @@ class _ToolCaller:
         if rejection is not None:
             return make_failure(rejection, "denied")
         try:
-            # This function applies the timeout of the tool.
+            # Do not call the tool itself, because this function also applies its timeout.
             invoke = import_module(f"{PACKAGE}.tool").invoke_function_tool
             tool = _make_recording_tool(self._tool, failures)
             value = await invoke(function_tool=tool, context=context, arguments=context.tool_arguments)
@@ -101,7 +101,7 @@ class _ToolCaller:
         return _convert_returned(self._tool, value)
 
     async def _convert_error(self, error: Exception, context: Any) -> ToolResult:
-        """Return a failure for errors with a text for the model. Raises all others."""
+        """Return a failure for an error whose text is for the model. Raises any other error."""
         tool = self._tool
         if is_a(error, PACKAGE, "ToolTimeoutError"):
             format_timeout = getattr(tool, "timeout_error_function", None)
@@ -109,7 +109,7 @@ class _ToolCaller:
                 text = f"The tool did not finish within {float(tool.timeout_seconds):g} seconds and was stopped."
                 return make_failure(text, ToolTimeout.code)
             return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
-        # The arguments match the schema, but not the function.
+        # The arguments are valid by the schema, but the function of the tool rejects them.
         if is_a(error, PACKAGE, "ModelBehaviorError"):
             lines = [str(error)]
             if is_a(error.__cause__, "pydantic_core", "ValidationError"):
@@ -118,7 +118,7 @@ class _ToolCaller:
         raise error
 
     async def _run_guardrails(self, attribute: str, data_class: str, context: Any, **fields: Any) -> str | None:
-        """Return the text of a guardrail that rejects the call, or None. Raises Denied if one ends runs of agents."""
+        """Return the text of a rejecting guardrail, or None. Raises Denied if a guardrail ends the run."""
         for guardrail in getattr(self._tool, attribute, None) or ():
             data = getattr(import_module(f"{PACKAGE}.tool_guardrails"), data_class)
             behavior = (await guardrail.run(data(context=context, agent=context.agent, **fields))).behavior
@@ -132,8 +132,8 @@ class _ToolCaller:
 def _make_recording_tool(tool: Any, failures: list[Exception]) -> Any:
     """Return a copy of a tool that adds its errors to `failures`.
 
-    The error function of a tool converts an error to text, and nothing else distinguishes this text from a result. The
-    default function of the SDK hides the error, so the copy has none, and the error is raised and logged.
+    The error function of a tool converts an error to a text, which cannot be distinguished from a result. The SDK's
+    default function would hide the error. Without it, the error is raised, and the pipeline logs it.
     """
     new_tool: Any = copy(tool)
     new_tool.timeout_behavior = "raise_exception"
@@ -155,11 +155,16 @@ def _convert_returned(tool: Any, value: Any) -> ToolResult:
         output = load_json(value) if isinstance(value, str) else to_jsonable_python(value, by_alias=True)
         return ToolResult(success=True, output=output)
     items = value if isinstance(value, list | tuple) else [value]
-    blocks = [_convert_block(item) for item in items]
-    if any(block is not None for block in blocks):
-        pairs = zip(blocks, items, strict=True)
-        return ToolResult(success=True, content=[block or Text(as_text(item)) for block, item in pairs])
-    return to_result(value)
+    content: list[Content] = []
+    has_blocks = False
+    for item in items:
+        block = _convert_block(item)
+        if block is None:
+            content.append(Text(as_text(item)))
+        else:
+            content.append(block)
+            has_blocks = True
+    return ToolResult(success=True, content=content) if has_blocks else to_result(value)
 
 
 def _convert_block(item: Any) -> Content | None:

@@ -1,4 +1,7 @@
-"""pydantic-ai: tools and toolsets, called outside of a run of an agent. Dependencies (`ctx.deps`) are None."""
+"""The adapter for tools and toolsets of pydantic-ai.
+
+They are called outside of a run of an agent, so their dependencies (`ctx.deps`) are None.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ PACKAGE = "pydantic_ai"
 METADATA = "pydantic_ai/metadata"
 """The key in `_meta` for the metadata of a `ToolReturn`. The model does not read it."""
 _UNSUPPORTED = {"external": "its result is made elsewhere", "output": "its call would end the run of an agent"}
-"""Kinds of tools that cannot be called here, with the reason."""
+"""The kinds of tools for agents only, and the reasons."""
 _MEDIA = ("BinaryContent", "FileUrl", "TextContent", "UploadedFile")
 _KINDS = ("audio-url", "binary", "document-url", "image-url", "text-content", "uploaded-file", "video-url")
 _JSON = (str, int, float, bool, list, dict)
@@ -50,11 +53,13 @@ def build_entry(tool: Any) -> ToolEntry:
 
 
 def build_toolbox(toolset: Any) -> Toolbox:
-    """Build a toolbox over a toolset. It stays in one run as long as it is open."""
+    """Build a toolbox over a toolset."""
     return _ToolsetToolbox(toolset)
 
 
 class _ToolsetToolbox(Toolbox):
+    """Keeps a toolset open. For the toolset, all calls belong to one run of an agent."""
+
     def __init__(self, toolset: Any) -> None:
         self._original = toolset
         self._toolset: Any = None
@@ -118,7 +123,7 @@ def _build_entry(definition: Any, toolset: Any) -> ToolEntry:
 
 
 def _is_media(schema: Json) -> bool:
-    """Whether this is the schema of a file class of pydantic-ai. Files become content, not structure."""
+    """Return whether a schema belongs to a file class of pydantic-ai. A file becomes content, not structured output."""
     kind_schema = (schema.get("properties") or {}).get("kind")
     return isinstance(kind_schema, dict) and kind_schema.get("const") in _KINDS
 
@@ -143,6 +148,7 @@ class _ToolsetCaller:
             except Exception as error:
                 if not is_a(error, PACKAGE, "ApprovalRequired"):
                     raise
+            # The tool itself has required an approval of this call. Run it again when the user has approved.
             return await self._run(tool, data, await self._ask_approval(context, data, ctx))
         except Exception as error:
             return self._convert_error(error)
@@ -166,7 +172,7 @@ class _ToolsetCaller:
         return _wrap_output(_convert_returned(value), getattr(tool.tool_def, "return_schema", None) or {})
 
     def _convert_error(self, error: Exception) -> ToolResult:
-        """Return a failure for errors with a text for the model. Raises all others."""
+        """Return a failure for an error whose text is for the model. Raises any other error."""
         if is_a(error, PACKAGE, "ModelRetry", "ToolFailed"):
             return make_failure(as_text(getattr(error, "message", "")))
         if is_a(error, PACKAGE, "CallDeferred"):
@@ -194,7 +200,9 @@ def _run_in_own_threads() -> Iterator[None]:
 def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
     """Make a result match its schema. Toolsets of MCP servers unwrap `{"result": ...}`, but keep the schema."""
     output = result.output
-    if list(schema.get("properties") or ()) != ["result"] or (isinstance(output, dict) and "result" in output):
+    needs_wrapper = list(schema.get("properties") or ()) == ["result"]
+    has_wrapper = isinstance(output, dict) and "result" in output
+    if not needs_wrapper or has_wrapper:
         return result
     content = result.content if result.content is not None else [Text(as_text(output))]
     return replace(result, output={"result": output}, content=content)
@@ -212,13 +220,16 @@ def _convert_returned(value: Any) -> ToolResult:
         value = value.return_value
     items = list(value) if isinstance(value, list | tuple) else [value]
     if any(is_a(item, PACKAGE, *_MEDIA) for item in items):
-        return ToolResult(success=True, content=[*map(_convert_block, items), *extra_content], meta=meta)
+        blocks = [_convert_block(item) for item in items]
+        return ToolResult(success=True, content=blocks + extra_content, meta=meta)
     result = to_result(value)
     if not extra_content:
         return replace(result, meta=meta)
-    if value is not None:
-        extra_content = [*(result.content or [Text(as_text(result.output))]), *extra_content]
-    return replace(result, content=extra_content, meta=meta)
+    if value is None:
+        return replace(result, content=extra_content, meta=meta)
+    # With content, the output would not be shown to the model, so it is the first block.
+    output_content = result.content or [Text(as_text(result.output))]
+    return replace(result, content=[*output_content, *extra_content], meta=meta)
 
 
 def _convert_block(item: Any) -> Content:

@@ -1,9 +1,9 @@
-"""The request context of servers on top of the MCP SDK (MCPServer, FastMCP).
+"""Builds the request context for calls of servers on top of the MCP SDK (MCPServer, FastMCP).
 
-Such a server reaches its client through a dispatch context of the SDK. The one here forwards to the running call, so
-progress, log messages, questions and change notifications are sent like those of any other tool. The server sees a
-client of the handshake era, because only that era lets a function wait for the answer to a question. The bridge carries
-the question to clients of both eras.
+Such a server reaches its client through a dispatch context of the SDK. `BackChannel` is a dispatch context that
+forwards everything to the running call, so progress, log messages, questions and change notifications are sent like
+those of any other tool. The server sees a client of the handshake era, because only in that era a function can wait for
+the answer to a question. The bridge carries the question to clients of both eras.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcp_bridge._protocol.wire import questions
 
 VERSION = "2025-11-25"
 """The protocol version that servers see."""
-# The server reports progress only if there is a token.
+# The progress token of a request without one. The server reports progress only if there is a token.
 TOKEN = "bridge"  # noqa: S105
 _LIST_CHANGES = frozenset(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
 
@@ -70,7 +70,7 @@ class BackChannel:
 
 
 class RequestFactory:
-    """Builds request contexts of the SDK. Import the SDK before.
+    """Builds request contexts of the SDK. Making a factory imports the SDK.
 
     Args:
         report_change: Called when a request reports that a list has changed.
@@ -118,7 +118,7 @@ def read_needs(result: Any) -> NeedsInput:
 
 
 def find_call_error(error: BaseException | None) -> CallError | None:
-    """Return the error of the bridge that caused this one, such as a missing capability, or None."""
+    """Return the error of the bridge behind an error, such as a missing capability, or None."""
     while error is not None and not isinstance(error, CallError):
         error = error.__cause__
     return error

@@ -1,4 +1,8 @@
-"""Shared by servers of the MCP SDK and of FastMCP: their tools, resources and prompts become an offer."""
+"""The base of the adapters for whole servers of the MCP SDK and of FastMCP.
+
+It converts the tools, resources, templates and prompts of a server to an offer, and their results and errors to those
+of the bridge.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,9 @@ from mcp_bridge._protocol.wire.outcomes import REQUIRED
 from mcp_bridge._protocol.wire.values import as_text
 
 Handler = Callable[..., Any]
-_MADE_UP = re.compile(r"FastMCP-\w+|mcp-server")
+# The names that FastMCP and the SDK give to a server without a name.
+_GENERATED_NAME = re.compile(r"FastMCP-\w+|mcp-server")
+# The errors whose texts their authors wrote for clients, except for those of crashes.
 _FOR_MODEL = ("FastMCPError", "NotFoundError", "DisabledError", "ToolError", "ResourceError", "PromptError")
 _CRASHES = ("UnexpectedToolError", "UnexpectedResourceError")
 _NOT_FOUND = ("NotFoundError", "DisabledError", "ResourceNotFoundError")
@@ -48,15 +54,15 @@ _WRAPPER_TEXT = re.compile(r"Error (calling tool|reading resource|rendering prom
 _BUSY = -32000
 """The code of the errors of FastMCP's rate limiters."""
 _FIRST_DELAY, _LAST_DELAY = 0.05, 1.0
-"""Seconds before lists are requested again from a busy server."""
+"""The seconds before a list is requested again from a busy server. Each delay is twice the one before."""
 logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class SdkServer(Toolbox):
     """A server in this process. A subclass opens it and calls it.
 
-    `client` is a client of the server, and open as long. It starts the server's lifespan, lists everything and
-    completes arguments. Calls do not go through it.
+    `client` is a client of the server. It is open as long as the toolbox. It starts the server's lifespan, lists
+    everything and completes arguments. Calls do not go through it, so they cost little and stay under the pipeline.
     """
 
     package = ""
@@ -84,18 +90,18 @@ class SdkServer(Toolbox):
 
     @abstractmethod
     async def get_prompt(self, name: str, arguments: Json, ctx: RunningCall) -> Any:
-        """Return the messages of a prompt (a model)."""
+        """Return the messages of a prompt, as a model of the SDK."""
 
     @abstractmethod
     async def list_completions(self, reference: Any, argument: Json, arguments: Json | None) -> Any:
-        """Return a completion (a model). `reference` is a model, and `arguments` are those with a value."""
+        """Return a completion, as a model of the SDK. `reference` is a model, too; `arguments` already have a value."""
 
     @abstractmethod
     def read_presentation(self) -> tuple[Any, str | None]:
         """Return the `Implementation` that the server sends to clients, and its instructions."""
 
     def open_requests(self, auth: Any) -> None:
-        """Prepare for calls. The SDK is imported here. `auth` is the server's authentication, and not used."""
+        """Prepare for calls, and import the SDK. `auth` is the authentication of the server. It is not used."""
         self.requests = RequestFactory(self.report_change)
         if auth is not None:
             logger.warning(
@@ -107,7 +113,7 @@ class SdkServer(Toolbox):
         return [await self._build_tool(dump_json(tool)) for tool in await self._list_items("tools")]
 
     async def _list_items(self, kind: str) -> Sequence[Any]:
-        """List the items of a kind. Repeat it while the server is busy, until the time to open it is over."""
+        """List the items of a kind. If the server is busy, try again, until the timeout for opening it cancels this."""
         delay = _FIRST_DELAY
         while True:
             try:
@@ -143,7 +149,7 @@ class SdkServer(Toolbox):
         """Return the author's description of the server, without generated names."""
         info, instructions = self.read_presentation()
         return ServerInfo(
-            name=None if _MADE_UP.fullmatch(info.name) else info.name,
+            name=None if _GENERATED_NAME.fullmatch(info.name) else info.name,
             version=info.version or None,
             title=info.title,
             instructions=instructions or None,
@@ -194,7 +200,7 @@ class SdkServer(Toolbox):
         )
 
     def is_opaque(self, template: str) -> bool:
-        """Whether only the server can read the variables of a URI with this template."""
+        """Return whether only the server can read the variables of a URI with this template."""
         return bool(check_template(template))
 
     async def _read_contents(self, uri: str, ctx: RunningCall) -> Any:
@@ -269,23 +275,24 @@ def convert_block(block: Any) -> Content:
 
 
 async def return_failure(call: Awaitable[Any], package: str, *, missing: str | None = None) -> Any:
-    """Return the result of a call of a server, or its error as `convert_error` does."""
+    """Return the result of a server's call, or its error in the form of `convert_error`."""
     try:
         return await call
     except Exception as error:
         failure = _unwrap_crash(error)
-    # Outside of the block, because in it the wrapper would become the context of its own cause.
+    # Raise outside of the block. Inside, Python would make the wrapper the context of its own cause.
     return convert_error(failure, package, missing=missing)
 
 
 def convert_error(error: Exception, package: str, *, missing: str | None = None) -> ToolResult:
-    """Return an error for the model as a failure, with the code `missing` if the server does not find something.
+    """Return a failure for an error whose text is for the model. `missing` is its code if something was not found.
 
-    Raises the error of the bridge that caused it, or any other error. Their texts stay on the server.
+    If an error of the bridge has caused the error, raises its cause. Raises any other error, whose text stays on the
+    server.
     """
     cause = find_call_error(error)
+    # The error is an effect of its cause, so it must not become the cause's context.
     if cause is not None:
-        # Without a context, because that would be an effect of this error.
         raise cause from None
     if not is_for_model(error, package):
         raise error
@@ -299,12 +306,12 @@ def convert_error(error: Exception, package: str, *, missing: str | None = None)
 
 
 def is_for_model(error: Exception, package: str) -> bool:
-    """Whether the text of an error is for the model. That of a crash stays on the server."""
+    """Return whether the text of an error is for the model. The text of a crash stays on the server."""
     return is_protocol_error(error) or (is_a(error, package, *_FOR_MODEL) and not is_a(error, package, *_CRASHES))
 
 
 def _unwrap_crash(error: Exception) -> Exception:
-    """Return the exception of the author's function inside an error of the package, or the error."""
+    """Return the exception of the author's function inside an error of the package; else the error itself."""
     cause = error.__cause__
     is_wrapper = is_a(error, "fastmcp", "FastMCPError") and _WRAPPER_TEXT.match(str(error))
     if isinstance(cause, Exception) and (is_wrapper or is_a(error, "mcp", *_CRASHES)):

@@ -1,4 +1,4 @@
-"""Tools of smolagents, and its tool collections. The tools run in a thread."""
+"""The adapter for tools and tool collections of smolagents. The tools run in a thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_bridge._protocol.wire.values import from_bytes
 
 PACKAGE = "smolagents"
 _OBJECTS = frozenset(("image", "audio"))
-"""Types whose values JSON cannot carry."""
+"""The types of smolagents for Python objects. JSON has no such values."""
 
 
 def build_entry(tool: Any) -> ToolEntry:
@@ -39,18 +39,18 @@ def _build_schema(name: str, inputs: Mapping[str, Any]) -> Json:
     properties: Json = {}
     required: list[str] = []
     for key, item in inputs.items():
-        optional = bool(item.get("nullable"))
+        is_optional = bool(item.get("nullable"))
         type_names = _list_types(item)
         json_types = [type_name for type_name in type_names if type_name not in _OBJECTS]
         if type_names and not json_types:
-            if optional:
+            if is_optional:
                 continue
             raise SourceError(
                 f"the smolagents tool '{name}' needs {type_names[0]} as '{key}', which no client can send. "
                 "Change it to take a URL or a path"
             )
-        properties[key] = _convert_input({**item, "type": json_types if len(json_types) != 1 else json_types[0]})
-        if not optional:
+        properties[key] = _convert_input({**item, "type": json_types})
+        if not is_optional:
             required.append(key)
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
@@ -88,6 +88,7 @@ def _convert_nested(value: Any) -> Any:
 
 
 def _convert_returned(value: Any, output_type: str) -> Any:
+    """Convert the value from a tool. `output_type` says whether a text is the path of an image or audio."""
     if is_a(value, PACKAGE, "AgentImage"):
         return _encode_image(value.to_raw())
     if is_a(value, PACKAGE, "AgentAudio"):
@@ -100,7 +101,7 @@ def _convert_returned(value: Any, output_type: str) -> Any:
         return from_bytes(value)
     if output_type in _OBJECTS and isinstance(value, str | Path):
         return _convert_file(value)
-    # smolagents can encode arrays.
+    # smolagents can encode further values, such as arrays.
     if output_type in _OBJECTS and value is not None:
         agent_value = import_module(f"{PACKAGE}.agent_types").handle_agent_output_types(value, output_type)
         if agent_value is not value:

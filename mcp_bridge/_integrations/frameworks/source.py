@@ -1,4 +1,4 @@
-"""FrameworkSource publishes the tools of objects of other frameworks, and of UTCP manuals."""
+"""The source of the tools of other frameworks' objects, and of UTCP manuals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FrameworkOptions(SettingsModel):
 
 
 class FrameworkSource(Source):
-    """Tools of LangChain, pydantic-ai, FastMCP and others, without changes to them."""
+    """Publishes the tools of LangChain, pydantic-ai, FastMCP and others, without changes to these tools."""
 
     Options = FrameworkOptions
     describes_server = True
@@ -112,15 +112,18 @@ def _add_manual(discovery: DiscoveredTools, path: Path) -> None:
 
 
 def _is_factory(value: object) -> bool:
-    """Whether this is a function, or a class, that can be called without arguments."""
+    """Return whether an object is a function or a class without required arguments."""
     if not callable(value):
         return False
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return False
-    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return all(item.default is not item.empty or item.kind in free for item in parameters)
+    for parameter in parameters:
+        is_variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_variadic:
+            return False
+    return True
 
 
 async def _call_factory(factory: Any, reference: str, timeout: float | None) -> object:

@@ -1,4 +1,8 @@
-"""Toolboxes: objects with many tools, open for as long as their source runs and listed again after every change."""
+"""Toolboxes are objects with many tools, such as servers. A source keeps them open, and lists them after every change.
+
+An adapter implements `Toolbox` for its framework. `publish_toolboxes` runs all toolboxes of a source, each in a task of
+its own, to protect the others from its failures.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,16 @@ from mcp_bridge._contracts.tool import ToolEntry
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 OPEN_TIMEOUT = 30.0
-"""Seconds that opening and listing a toolbox may take."""
+"""The seconds for opening and listing a toolbox."""
 CLOSE_TIMEOUT = 10.0
-"""Seconds that closing a toolbox may take."""
+"""The seconds for closing a toolbox."""
 PlacedTool = tuple[str, ToolEntry]
-"""A tool, after the reference to it or its toolbox in the settings."""
+"""The reference in the settings to a tool or its toolbox, and the tool."""
 logger = logging.getLogger("mcp_bridge.frameworks")
 
 
 class Toolbox(ABC):
-    """An object with many tools, such as a server or a toolset. It is entered and left once, in one task.
+    """An object with many tools, such as a server or a toolset. It is entered and exited once, in one task.
 
     `problems` has a line for each tool that `list_entries` has left out.
     """
@@ -47,23 +51,23 @@ class Toolbox(ABC):
         """List the tools. Raises SourceError if that is not possible."""
 
     async def list_offer(self) -> Offer:
-        """List everything; by default, the tools. Raises SourceError if that is not possible."""
+        """List everything that the toolbox offers; by default, its tools. Raises SourceError if that is impossible."""
         return Offer(tools=await self.list_entries())
 
     async def wait_for_change(self) -> None:
-        """Return when the tools may have changed. By default they never do."""
+        """Return when the tools may have changed. By default, they never change."""
         await anyio.sleep_forever()
 
 
 class Toolkit(Toolbox):
-    """A set of tools without a connection. `list_tools` and `build_entry` run in a thread."""
+    """A set of tools without a connection. `list_tools` and `build_entry` run in a thread, because they may block."""
 
     def __init__(self, list_tools: Callable[[], Iterable[Any]], build_entry: Callable[[Any], ToolEntry]) -> None:
         self._list_tools = list_tools
         self._build_entry = build_entry
 
     async def list_entries(self) -> Sequence[ToolEntry]:
-        """List the tools. One that cannot be published is a problem."""
+        """List the tools. An unpublishable tool is a problem."""
         return await to_thread.run_sync(self._build_entries, abandon_on_cancel=True)
 
     def _build_entries(self) -> list[ToolEntry]:
@@ -81,9 +85,9 @@ class Toolkit(Toolbox):
 async def open_toolboxes(
     toolboxes: Mapping[str, Toolbox], timeout: float | None = OPEN_TIMEOUT
 ) -> AsyncIterator[OpenToolboxes]:
-    """Keep toolboxes, by their references, open during the block. It begins once all of them are listed.
+    """Keep toolboxes open during the block. It begins when all of them are listed. Their keys are their references.
 
-    A toolbox is closed if opening and listing it takes longer than `timeout` seconds. The others are not affected.
+    If opening and listing a toolbox takes longer than `timeout` seconds, it is closed.
     """
     group = OpenToolboxes(toolboxes, timeout)
     async with anyio.create_task_group() as tasks:
@@ -166,7 +170,7 @@ class OpenToolboxes:
         self._change = anyio.Event()
 
     async def keep_open(self, where: str, toolbox: Toolbox) -> None:
-        """Keep one toolbox open until this is cancelled. Never raises."""
+        """Keep one toolbox open until this task is cancelled. An error of the toolbox becomes a problem."""
         with anyio.CancelScope(deadline=anyio.current_time() + self._timeout) as scope:
             try:
                 async with toolbox:

@@ -1,4 +1,5 @@
-"""UTCP manuals: tools that are called over HTTP or as commands. A manual is code, because it names commands.
+"""The adapter for UTCP manuals. Their tools are called over HTTP or as commands.
 
-The packages of UTCP make the HTTP calls, and are imported when a tool needs them.
+A manual must be trusted like code, because it names commands. The packages of UTCP make the HTTP calls, and are
+imported when a tool needs them.
 """

@@ -1,4 +1,4 @@
-"""Builds a toolbox of a manual. The packages of UTCP call its tools, or they run as programs without a shell."""
+"""Builds a toolbox of a manual. Its tools run as programs without a shell, or through the packages of UTCP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from mcp_bridge._version import DISTRIBUTION
 
 KINDS = ("http", "streamable_http", "sse", "cli")
 _SHELL_KEY = "commands"
-"""The key of a call template with text for a shell. The shell replaces its variables."""
+"""The key of a call template with text for a shell. Variables in it are left to the shell."""
+# A parameter in the path of a URL.
 _PATH = re.compile(r"\{([^}]+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -77,7 +78,7 @@ def _build_handler(tool: ManualTool, manual: Manual) -> Any:
             parts = urlsplit(str(template.get("url") or ""))
         except ValueError:
             parts = urlsplit("")
-        # UTCP calls nothing else.
+        # The packages of UTCP call no other URLs.
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             raise SourceError("its url must begin with https://, or lead to this machine (http://localhost)")
     return _UtcpCaller(tool, template).call
@@ -100,7 +101,7 @@ def _replace_variables(value: Any, manual: str) -> Any:
 
 
 def _get_variable(name: str, manual: str) -> str:
-    # UTCP's name for the variable of one manual.
+    # UTCP reads a variable that belongs to one manual under this name.
     manual_name = f"{manual.replace('_', '__')}_{name}"
     value = os.environ.get(manual_name) or os.environ.get(name)
     if not value:
@@ -109,6 +110,8 @@ def _get_variable(name: str, manual: str) -> str:
 
 
 class _UtcpCaller:
+    """Calls one tool with the packages of UTCP."""
+
     def __init__(self, tool: ManualTool, template: Json) -> None:
         self._name = tool.name
         self._url = str(template.get("url") or "")
@@ -140,6 +143,7 @@ class _UtcpCaller:
 
 
 def _encode_value(value: Any) -> Any:
+    """Return a value for the path or the query of a URL. Booleans and objects become text."""
     if isinstance(value, list):
         return [_encode_value(item) for item in value]
     if isinstance(value, bool | Mapping):
@@ -148,7 +152,10 @@ def _encode_value(value: Any) -> Any:
 
 
 def _convert_error(error: Exception, url: str) -> ToolResult:
-    """Return a failure for errors of HTTP, without their text, because the URL may contain secrets. Raises others."""
+    """Return a failure for an error of HTTP. Its text is left out, because it may have the URL with secrets.
+
+    Raises any other error.
+    """
     if is_a(error, "aiohttp", "ClientResponseError"):
         response: Any = error
         return make_failure(f"HTTP {response.status}: {response.message}")
@@ -159,7 +166,10 @@ def _convert_error(error: Exception, url: str) -> ToolResult:
 
 
 def _load_protocol(call_type: str, template: Json) -> tuple[Any, Any]:
-    """Return UTCP's protocol and its model of the template. Raises SourceError if a package is missing."""
+    """Return the protocol of UTCP for a type of calls, and the template as UTCP's model.
+
+    Raises SourceError if a package is missing or the template is not valid.
+    """
     package = "utcp-cli" if call_type == "cli" else "utcp-http"
     install = f"it needs the packages utcp and {package}. Run: pip install '{DISTRIBUTION}[utcp]'"
     try:
@@ -174,6 +184,7 @@ def _load_protocol(call_type: str, template: Json) -> tuple[Any, Any]:
         call_template = serializer().validate_dict({**template, "call_template_type": call_type})
     except Exception as error:
         raise SourceError(f"its call template is not valid: {_format_problem(error)}") from None
+    # Only some versions of utcp have factories.
     factory = getattr(protocols, "communication_protocol_factories", {}).get(call_type)
     protocol = protocols.communication_protocols[call_type] if factory is None else factory()
     return protocol, call_template

@@ -1,4 +1,9 @@
-"""Call templates for commands. They run without a shell if possible, with each argument as one word."""
+"""Runs the commands of manuals, without a shell if possible.
+
+A value in the arguments must stay one word of the command, as the manual intends. Without a shell, it always is one
+word, but the program could read it as an option. A shell could also interpret the value, so `check_shell_values`
+rejects values with a meaning for shells.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +29,18 @@ from mcp_bridge._protocol.wire.values import as_text
 
 EXIT_CODE = "utcp/exit_code"
 """The key in `_meta` for the exit code of a program."""
+# UTCP's placeholder for an argument in a command.
 _PLACEHOLDER = re.compile(r"UTCP_ARG_(.+?)_UTCP_END")
 _DASH = "the value begins with '-', so the program would read it as an option. Give another value"
 _MAX_NAME, _MAX_NAMES = 80, 20
 """The maximum numbers of characters of an unknown argument's name in an error, and of names."""
+# The characters that separate the simple commands of a shell.
 _OPERATORS = "|&;()<>`\n"
+# The beginning of an arithmetic expression of a shell.
 _ARITHMETIC = "(("
+# The beginning of a command substitution of a shell.
 _SUBSTITUTION = re.compile(r"\$\(|`")
+# Values that have no meaning for a shell.
 _PLAIN = re.compile(r"[\w./:@%+,=-]*")
 _SHELL = re.compile(r"[|&;<>()$`\\\n*?\[\]{}~!#]|^\s*\w+=")
 """Syntax that needs a shell."""
@@ -43,7 +53,7 @@ def split_command(template: Json) -> list[str] | None:
 
     Raises SourceError if there is no command, or no such program: a shell would report that as a success.
     """
-    # The key before version 1.
+    # Before version 1 of UTCP, this key had the command.
     if isinstance(template.get("command_name"), str):
         return shlex.split(template["command_name"])
     commands = template.get("commands")
@@ -153,16 +163,18 @@ def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
         if names and _PLACEHOLDER.fullmatch(word) and names[0] not in arguments:
             continue
         text = _PLACEHOLDER.sub(lambda match: as_text(arguments.get(match[1], "")), word)
-        if names and text.startswith("-") and not word.startswith("-") and "--" not in words_with_values:
+        becomes_option = text.startswith("-") and not word.startswith("-")
+        if names and becomes_option and "--" not in words_with_values:
             raise InvalidArguments([f"$.{names[0]}: {_DASH}"])
         words_with_values.append(text)
     return words_with_values
 
 
 def split_shell_commands(template: Json) -> list[list[str]]:
-    """Return the words of each simple command for a shell, or only the placeholders if its quotes do not match.
+    """Return the words of each simple command in the commands for a shell.
 
-    The words of an arithmetic expression begin with `((`.
+    A shell runs `a x | b y` as two simple commands. If the quotes of a command do not match, each placeholder counts as
+    a command. The words of an arithmetic expression begin with `((`.
     """
     commands: list[list[str]] = []
     for step in template.get("commands") or []:
@@ -189,7 +201,10 @@ def check_shell_values(commands: Iterable[Sequence[str]], arguments: Json) -> No
 
 def _split_simple_commands(command: str) -> Iterator[list[str]]:
     lexer = shlex.shlex(command, posix=True, punctuation_chars=_OPERATORS)
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " 	", True, ""
+    # A line feed ends a command, so it is one of the operators instead of whitespace.
+    lexer.whitespace = " \t"
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
         words = list(lexer)
     except ValueError:
@@ -209,10 +224,10 @@ def _split_simple_commands(command: str) -> Iterator[list[str]]:
 
 
 def _build_options(arguments: Json) -> Iterator[str]:
-    """Return arguments as options, as manuals before version 1 define them: `--name value`, and `--name` for true.
+    """Yield arguments as options, as manuals before version 1 define them: `--name value`, and `--name` for true.
 
-    A value that begins with a dash is joined, `--name=-1`, because the program could take a separate word for another
-    option. All others stay separate, because not every program takes the joined form.
+    A value that begins with a dash is joined, `--name=-1`, because the program could read a separate word as another
+    option. All other values stay separate, because not every program accepts the joined form.
     """
     for name, value in arguments.items():
         for item in value if isinstance(value, list) else [value]:

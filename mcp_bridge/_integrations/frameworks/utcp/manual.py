@@ -1,4 +1,4 @@
-"""A UTCP manual as data, of version 1 or of earlier versions with other names for the keys."""
+"""Reads UTCP manuals of version 1, and of earlier versions with other names for the keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RENAMED = {"http_stream": "streamable_http"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualTool:
-    """One tool of a manual. `kind` is the type of its call template, `template` the rest of it."""
+    """One tool of a manual. `kind` is the type of its call template, and `template` has the other keys."""
 
     name: str
     description: str = ""
@@ -34,7 +34,10 @@ class ManualTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manual:
-    """The tools of a manual. `problems` has a line for each tool that is not valid, `folder` is that of the file."""
+    """The tools of a manual.
+
+    `problems` has a line for each invalid tool. `folder` is the folder of the file; None without a file.
+    """
 
     name: str
     folder: Path | None = None
