@@ -1,1 +1,1 @@
-"""Tools in the formats of language models, and the calls of these models."""
+"""Exports tools in the formats of the vendors of language models, and runs the calls of these models."""

@@ -1,4 +1,4 @@
-"""Calls in a model's response. The response is plain data or an object of the vendor's SDK."""
+"""Finds the calls in a model's response. The response is plain data or an object of the vendor's SDK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_bridge._json_schema.type_sets import get_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall(ToolCall):
-    """A call of a model, for the registry.
+    """A call of a model, in the form for a registry.
 
     Attributes:
         name: The name of the registered tool.
@@ -42,7 +42,7 @@ class ModelCall(ToolCall):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawCall:
-    """A call as it is in the response: `arguments` is an object or its JSON text, `id` may be missing."""
+    """A call as the response has it. `arguments` is an object or its JSON text, and `id` may be missing."""
 
     id: str | None
     name: str
@@ -59,13 +59,14 @@ def get_field(value: Any, *names: str) -> Any:
 
 
 def list_items(response: Any, *path: str) -> list[Any]:
-    """Return the list at the end of `path`, with the first item of each list on the way.
+    """Return the list at the end of `path`, and use the first item of each list on the way.
 
-    Accepts a whole response, the message in it, the list, or a single item.
+    `response` may also be a part of a response: the message in it, the list, or a single item.
     """
     value = response
     for name in path:
         inner = get_field(value, name)
+        # A part of a response does not have the first fields of the path.
         if inner is None:
             continue
         value = inner
@@ -75,7 +76,7 @@ def list_items(response: Any, *path: str) -> list[Any]:
 
 
 def parse_arguments(arguments: Any, tool: str) -> dict[str, Any]:
-    """Return the arguments of a call as an object. Missing ones are an empty object.
+    """Return the arguments of a call as an object. If they are missing, it is empty.
 
     Raises InvalidArguments for text without JSON, and for JSON without an object.
     """

@@ -35,8 +35,8 @@ class Export:
 
     Attributes:
         tools: The tools for the request, as JSON.
-        names: Exported names to registered ones.
-        problems: The changes and, with `strict`, the reasons why tools are not strict.
+        names: The registered names of the tools, by their exported names.
+        problems: The changes of tools and, with `strict`, the reasons why tools are not strict.
 
     Raises ConfigError for an unknown format or one without strict mode, and ToolNotFound for a name in `only`.
 
@@ -111,8 +111,8 @@ class Export:
             elif not isinstance(ctx, CallContext):
                 ctx = ctx(call)
             return await self._caller.dispatch(call, ctx)
+        # The call is impossible, or the tool is no longer registered.
         except CallError as error:
-            # The call was impossible, or the tool is not registered any more.
             return to_error_result(error)
 
     def result(self, call: ModelCall, result: ToolResult) -> dict[str, Any]:
@@ -136,9 +136,11 @@ class Export:
         async with anyio.create_task_group() as tasks:
             for index, call in enumerate(calls):
                 tasks.start_soon(run_call, index, call)
-        return self._format.build_messages([self.result(call, results[index]) for index, call in enumerate(calls)])
+        formatted_results = [self.result(call, results[index]) for index, call in enumerate(calls)]
+        return self._format.build_messages(formatted_results)
 
     def _build_call(self, raw: RawCall) -> ModelCall:
+        """Return the call of a registered tool for a call in a response. An error becomes its `refusal`."""
         tool = self._tools.get(raw.name)
         arguments: Any = None
         refusal: CallError | None = None

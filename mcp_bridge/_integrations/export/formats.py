@@ -1,4 +1,4 @@
-"""The formats of vendors for tools, calls and results."""
+"""The formats of the vendors of language models for tools, calls and results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OpenAIChat(Format):
     name = "openai"
     strict = True
     path: ClassVar[Sequence[str]] = ("choices", "message", "tool_calls")
-    """Where the calls are in a response."""
+    """The path of keys to the calls in a response (see `list_items`)."""
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
         items = []
@@ -57,7 +57,7 @@ class OpenAIChat(Format):
         return items
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
-        """Yield the calls of the first choice. Custom tools are never exported, but their calls need a result, too."""
+        """Yield the calls of the first choice. Calls of custom tools need a result, too, although none is exported."""
         for item in list_items(response, *self.path):
             function = get_field(item, "function", "custom")
             name = get_field(function, "name")
@@ -77,11 +77,11 @@ class OpenAIResponses(Format):
     strict = True
 
     def format_tools(self, tools: Sequence[ExportedTool]) -> list[dict[str, Any]]:
-        """Return the tools with `strict`, because the default of this API is true."""
-        return [
-            {"type": "function", **tool.labels, "parameters": tool.schema, "strict": bool(tool.strict)}
-            for tool in tools
-        ]
+        """Return the tools. `strict` is always set, because its default in this API is true."""
+        items: list[dict[str, Any]] = []
+        for tool in tools:
+            items.append({"type": "function", **tool.labels, "parameters": tool.schema, "strict": bool(tool.strict)})
+        return items
 
     def find_calls(self, response: Any) -> Iterator[RawCall]:
         for item in list_items(response, "output"):
@@ -91,16 +91,18 @@ class OpenAIResponses(Format):
 
     def format_result(self, call: ModelCall, result: ModelResult) -> dict[str, Any]:
         """Return an input item. The format has no field for errors."""
-        only_text = not any(get_image(block) or get_pdf(block) for block in result.blocks)
-        output = result.text if only_text else [self._format_block(block) for block in result.blocks]
+        has_media = any(get_image(block) or get_pdf(block) for block in result.blocks)
+        output = [self._format_block(block) for block in result.blocks] if has_media else result.text
         return {"type": "function_call_output", "call_id": call.id, "output": output}
 
     @staticmethod
     def _format_block(block: dict[str, Any]) -> dict[str, Any]:
-        if image := get_image(block):
+        image = get_image(block)
+        if image is not None:
             mime_type, data = image
             return {"type": "input_image", "image_url": f"data:{mime_type};base64,{data}", "detail": "auto"}
-        if pdf := get_pdf(block):
+        pdf = get_pdf(block)
+        if pdf is not None:
             return {"type": "input_file", "filename": "document.pdf", "file_data": f"data:{PDF};base64,{pdf}"}
         return {"type": "input_text", "text": format_block(block)}
 
@@ -179,7 +181,7 @@ class Gemini(Format):
         return {"functionResponse": part}
 
     def build_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return one content. The order identifies results without an id."""
+        """Return one content with all results. Gemini finds the call of a result without an id by their order."""
         return [{"role": "user", "parts": list(results)}] if results else []
 
 
@@ -218,7 +220,7 @@ class Bedrock(Format):
 
     @staticmethod
     def _format_block(block: dict[str, Any]) -> dict[str, Any]:
-        """Return a block with images and PDFs as bytes. boto3 expects them."""
+        """Return a block. Images and PDFs are bytes, because boto3 encodes them."""
         image = get_image(block)
         if image is not None:
             mime_type, data = image
@@ -230,7 +232,7 @@ class Bedrock(Format):
 
 
 class Ollama(OpenAIChat):
-    """Ollama's chat API: functions as OpenAI has them, but calls have no ids, and their arguments are objects."""
+    """Ollama's chat API: functions have OpenAI's form, but calls have no ids, and their arguments are objects."""
 
     name = "ollama"
     strict = False

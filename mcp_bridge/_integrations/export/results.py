@@ -1,4 +1,4 @@
-"""A tool's result for a model: MCP content blocks, or text if a format does not support a block."""
+"""Converts a tool's result for a model: to MCP content blocks, and to text if a format does not support a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcp_bridge._protocol.wire.tools import to_mcp, to_wire
 from mcp_bridge._protocol.wire.values import to_result
 
 NOTHING = "The tool returned nothing."
-"""For formats that require text."""
+"""The text for a result without content, in formats with required text."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The media types of images that Anthropic, OpenAI and Bedrock accept."""
 PDF = "application/pdf"
@@ -28,7 +28,7 @@ class ModelResult:
 
     @property
     def text(self) -> str:
-        """All blocks as text, each on a line or more; a single text verbatim."""
+        """All blocks as text. Each begins on a new line, and a single text is verbatim."""
         return "\n".join(map(format_block, self.blocks))
 
 
@@ -47,7 +47,7 @@ def to_model_result(result: ToolResult) -> ModelResult:
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """Return the text of a block, or a line about a block without text."""
+    """Return the text of a block. A block without text becomes a line with its type and size."""
     match block["type"]:
         case "text":
             return str(block["text"])
@@ -78,6 +78,8 @@ def get_pdf(block: Mapping[str, Any]) -> str | None:
     return resource.get("blob") if resource.get("mimeType") == PDF else None
 
 
-def _format_omission(what: str, mime_type: str | None, data: str) -> str:
+def _format_omission(subject: str, mime_type: str | None, data: str) -> str:
+    # Four characters of base64 are three bytes, without the padding.
     size = len(data) * 3 // 4 - data[-2:].count("=")
-    return f"[{what}, {f'{mime_type}, ' if mime_type else ''}{size} bytes, which cannot be shown here]"
+    properties = f"{mime_type}, {size} bytes" if mime_type else f"{size} bytes"
+    return f"[{subject}, {properties}, which cannot be shown here]"

@@ -1,7 +1,8 @@
-"""OpenAI's strict mode: converts schemas to its subset of JSON Schema.
+"""Converts schemas to the subset of JSON Schema for OpenAI's strict mode.
 
-Every property is required, optional ones accept null, and objects accept only their named properties. Nothing else
-changes. Other differences from the subset are reported with their JSON path, and never dropped silently.
+In this subset, every property is required, and objects accept only their named properties. Optional properties
+therefore accept null instead. Nothing else of a schema is changed: what the subset does not allow is reported with its
+JSON path, and never dropped silently.
 
 For example, `{"properties": {"unit": {"type": "string", "default": "C"}}}` becomes `{"properties": {"unit": {"type":
 ["string", "null"], "description": "Default: \\"C\\"\\nnull: the default"}}, "required": ["unit"],
@@ -23,7 +24,7 @@ from mcp_bridge._json_schema.walking import COMBINATORS, DEFINITIONS, get_list, 
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
 _LABELS = ("title", "description")
 _NOTES = frozenset({"default", "examples", "example"})
-"""Keywords for the model. They are moved into the description."""
+"""Keywords for the model. They are moved into the description, because strict mode does not have them."""
 _IGNORED = frozenset({"$comment", "deprecated", "readOnly", "writeOnly", "discriminator"})
 _KEPT = frozenset(
     {
@@ -37,22 +38,22 @@ _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostnam
 _COMPOSED = ("$ref", *COMBINATORS)
 _NULL = {"type": "null"}
 _MAX_COMPARED = 200
-"""The maximum number of alternatives that are compared in pairs; of more, two may be alike."""
+"""The maximum number of alternatives that are compared in pairs. Beyond it, `oneOf` is reported."""
 
 # Limits of strict schemas (OpenAI, Structured Outputs, "Supported schemas")
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
 MAX_CHARACTERS = 120_000
-"""Of all names of properties and definitions, and of the texts among enums and constants."""
+"""The characters of all names of properties and definitions, and of all texts in enums and constants."""
 MAX_VALUES = 1_000
-"""Of all enums together."""
+"""The values of all enums together."""
 LONG_ENUM, MAX_ENUM_CHARACTERS = 250, 15_000
-"""An enum with more values than LONG_ENUM has a limit for its characters."""
+"""The characters of an enum with more values than LONG_ENUM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictSchema:
-    """A schema in strict form. With a problem, a JSON path and a text, strict mode cannot be used."""
+    """A schema in strict form. Each problem is a JSON path and a text. If there is one, strict mode cannot be used."""
 
     schema: dict[str, Any]
     problems: tuple[tuple[str, str], ...]
@@ -76,7 +77,7 @@ def to_strict(schema: Mapping[str, Any]) -> StrictSchema:
 
 @dataclass(slots=True, kw_only=True)
 class _Converter:
-    """Converts one schema. `problems` has its differences from strict mode."""
+    """Converts one schema, and collects its problems in strict mode."""
 
     root: Mapping[str, Any]
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -109,7 +110,7 @@ class _Converter:
         self.problems.append((path, text))
 
     def _add_type(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> None:
-        """Add a type that follows from the values. Strict mode requires a type everywhere."""
+        """If a schema has no type, add the one of its values, because strict mode requires a type everywhere."""
         types = list_declared_types(schema)
         for name in types:
             if name not in TYPES:
@@ -123,44 +124,44 @@ class _Converter:
         strict["type"] = types[0] if len(types) == 1 else types
 
     def _convert_object(self, schema: Mapping[str, Any], path: str) -> dict[str, Any]:
-        more = schema.get("additionalProperties")
-        properties = schema.get("properties")
-        if more is not None and more is not False:
-            self._report(
-                extend_path(path, "additionalProperties"), "strict mode only allows objects of named properties"
-            )
-        elif more is None and properties is None:
+        additional_properties = schema.get("additionalProperties")
+        if additional_properties is None and schema.get("properties") is None:
             self._report(path, "it accepts any properties, and strict mode requires named properties")
+        elif additional_properties is not None and additional_properties is not False:
+            text = "strict mode only allows objects of named properties"
+            self._report(extend_path(path, "additionalProperties"), text)
         subschemas = get_mapping(schema, "properties")
         required = select_texts(schema.get("required"))
         for name in required:
             if name not in subschemas:
                 text = f"'{name}' is required, but no property of that name is described"
                 self._report(extend_path(path, "required"), text)
-        place = extend_path(path, "properties")
-        strict = {
-            name: self._convert_property(subschema, extend_path(place, name), name in required)
-            for name, subschema in subschemas.items()
-        }
-        return {"properties": strict, "required": list(subschemas), "additionalProperties": False}
+        properties = {}
+        for name, subschema in subschemas.items():
+            place = extend_path(path, "properties", name)
+            properties[name] = self._convert_property(subschema, place, is_required=name in required)
+        return {"properties": properties, "required": list(subschemas), "additionalProperties": False}
 
-    def _convert_property(self, subschema: Any, path: str, required: bool) -> dict[str, Any]:
+    def _convert_property(self, subschema: Any, path: str, *, is_required: bool) -> dict[str, Any]:
+        """Convert a property. If it is optional, it accepts null, and its description explains null."""
         strict = self.convert(subschema, path)
-        if required or not isinstance(subschema, Mapping) or "null" in list_types(subschema, self.root):
+        if is_required or not isinstance(subschema, Mapping) or "null" in list_types(subschema, self.root):
             return strict
         note = "null: the default" if "default" in subschema else "null: as if it were left out"
         return _extend_description(_allow_null(strict), note)
 
     def _convert_composed(self, schema: Mapping[str, Any], strict: dict[str, Any], path: str) -> dict[str, Any]:
-        """Return a reference or alternatives. Strict mode only allows labels together with them."""
+        """Convert a reference or alternatives. Strict mode only allows a title and a description together with them."""
         labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
-        keywords = [word for word in (*_COMPOSED, *_KEPT, *_CONVERTED) if word in schema and word not in _LABELS]
-        keyword, *other_keywords = dict.fromkeys(keywords)
-        for other_keyword in other_keywords:
+        keyword = next(word for word in _COMPOSED if word in schema)
+        for other_keyword in dict.fromkeys((*_COMPOSED, *_KEPT, *_CONVERTED)):
+            if other_keyword not in schema or other_keyword == keyword or other_keyword in _LABELS:
+                continue
             self._report(extend_path(path, other_keyword), f"strict mode allows nothing beside `{keyword}`")
         if keyword == "$ref":
             reference = self._convert_reference(schema["$ref"], extend_path(path, "$ref"))
-            if labels or _NOTES & schema.keys():
+            # Strict mode allows nothing beside a reference, so put the reference into a single alternative.
+            if labels or not _NOTES.isdisjoint(schema):
                 return {"anyOf": [reference], **labels}
             return reference
         subschemas = get_list(schema, keyword)
@@ -168,26 +169,27 @@ class _Converter:
             self._report(extend_path(path, "allOf"), "strict mode cannot combine schemas")
         if keyword == "oneOf" and not _are_exclusive(subschemas, self.root):
             self._report(extend_path(path, "oneOf"), "strict mode only has `anyOf`, and more than one of these may fit")
-        return {
-            "anyOf": [
-                self.convert(subschema, extend_path(path, keyword, index)) for index, subschema in enumerate(subschemas)
-            ],
-            **labels,
-        }
+        alternatives = []
+        for index, subschema in enumerate(subschemas):
+            alternatives.append(self.convert(subschema, extend_path(path, keyword, index)))
+        return {"anyOf": alternatives, **labels}
 
     def _convert_reference(self, reference: Any, path: str) -> dict[str, Any]:
-        is_supported = reference == "#" or (
-            isinstance(reference, str)
-            and reference.startswith(("#/$defs/", "#/definitions/"))
-            and reference.count("/") == 2
-            and isinstance(resolve_pointer(reference, self.root), Mapping)
-        )
-        if not is_supported:
+        if not self._is_allowed_reference(reference):
             self._report(path, "strict mode only allows references to definitions at the root")
         return {"$ref": reference}
 
+    def _is_allowed_reference(self, reference: Any) -> bool:
+        """Return whether a reference leads to the root, or to an existing definition of the root."""
+        if reference == "#":
+            return True
+        if not isinstance(reference, str) or not reference.startswith(("#/$defs/", "#/definitions/")):
+            return False
+        return reference.count("/") == 2 and isinstance(resolve_pointer(reference, self.root), Mapping)
+
 
 def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
+    """Add null to a strict schema: as another alternative, type or enum member."""
     if "anyOf" in strict:
         return strict | {"anyOf": [*strict["anyOf"], _NULL]}
     types = list_declared_types(strict)
@@ -196,12 +198,18 @@ def _allow_null(strict: dict[str, Any]) -> dict[str, Any]:
         if "enum" in strict and None not in strict["enum"]:
             strict["enum"] = [*strict["enum"], None]
         return strict
-    labels = {keyword: strict[keyword] for keyword in _LABELS if keyword in strict}
-    return {"anyOf": [{keyword: value for keyword, value in strict.items() if keyword not in labels}, _NULL], **labels}
+    labels = {}
+    alternative = {}
+    for keyword, value in strict.items():
+        if keyword in _LABELS:
+            labels[keyword] = value
+        else:
+            alternative[keyword] = value
+    return {"anyOf": [alternative, _NULL], **labels}
 
 
 def _add_notes(strict: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Move the keywords for the model into the description. Strict mode does not have them."""
+    """Add the keywords of `_NOTES` in a schema to the description of its strict form."""
     notes = []
     for keyword in sorted(_NOTES & schema.keys()):
         notes.append(f"{keyword.capitalize()}: {json.dumps(schema[keyword], ensure_ascii=False)}")
@@ -219,9 +227,10 @@ def _extend_description(strict: dict[str, Any], *notes: str) -> dict[str, Any]:
 
 
 def _are_exclusive(alternatives: Sequence[Any], root: Any) -> bool:
-    """Whether no value can fit two of these schemas, so that `oneOf` means the same as `anyOf`.
+    """Return whether no value can fit two of these schemas. Then `oneOf` means the same as `anyOf`.
 
-    Different types exclude each other, and so does a required property with other values in each.
+    Two schemas exclude each other if they have different types, or if they require the same property with different
+    constants or enums.
     """
     if len(alternatives) > _MAX_COMPARED:
         return False
@@ -233,16 +242,19 @@ def _exclude_each_other(first: Mapping[str, Any], second: Mapping[str, Any], roo
     common_types = list_types(first, root, is_exact=True) & list_types(second, root, is_exact=True)
     if not common_types:
         return True
+    if common_types != {"object"}:
+        return False
     required = set(select_texts(first.get("required"))).intersection(select_texts(second.get("required")))
-    return common_types == {"object"} and any(_has_distinct_values(name, first, second, root) for name in required)
+    return any(_has_distinct_values(name, first, second, root) for name in required)
 
 
 def _has_distinct_values(name: str, first: Mapping[str, Any], second: Mapping[str, Any], root: Any) -> bool:
-    values = list_values(resolve_schema(get_mapping(first, "properties").get(name), root))
+    """Return whether a property has a constant or an enum in both schemas, and no common value."""
+    first_values = list_values(resolve_schema(get_mapping(first, "properties").get(name), root))
     second_values = list_values(resolve_schema(get_mapping(second, "properties").get(name), root))
-    if not values or not second_values:
+    if not first_values or not second_values:
         return False
-    return not any(value in second_values for value in values)
+    return not any(value in second_values for value in first_values)
 
 
 def _check_limits(strict: Mapping[str, Any]) -> list[str]:
@@ -270,11 +282,15 @@ def _check_limits(strict: Mapping[str, Any]) -> list[str]:
         (values, MAX_VALUES, "values of enums"),
         (longest_enum, MAX_ENUM_CHARACTERS, f"characters in an enum of more than {LONG_ENUM} values"),
     )
-    return [f"it has {count} {what}, and strict mode accepts {most}" for count, most, what in counts if count > most]
+    lines = []
+    for count, maximum, subject in counts:
+        if count > maximum:
+            lines.append(f"it has {count} {subject}, and strict mode accepts {maximum}")
+    return lines
 
 
 def _walk(schema: Any, level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """Yield every schema in a strict schema, with its level: the number of objects around it, including itself."""
+    """Yield every schema in a strict schema, with its level: how many objects it is nested in, including itself."""
     if not isinstance(schema, Mapping):
         return
     level += "properties" in schema

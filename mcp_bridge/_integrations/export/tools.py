@@ -1,4 +1,8 @@
-"""Prepares tools for a format: name, schema for the model, and the way back from a model's arguments."""
+"""Prepares tools for the models of a vendor: a valid name, a valid schema, and the way back.
+
+A schema that is no object at its root is wrapped in an object with one property. `ExportedTool.read_arguments` converts
+the arguments of the model back to those of the tool.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +23,15 @@ from mcp_bridge._protocol.wire.values import sanitize_text
 _COMPOSED = ("anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref", "$dynamicRef")
 """The keywords that OpenAI, Anthropic and Bedrock reject at the root of a tool's schema."""
 _BESIDE_REFERENCE = frozenset({"$ref", "$defs", "definitions", "type", "title", "description", "default", "examples"})
-"""The keywords together with which a reference at the root may be replaced by its target."""
+"""If a root has a reference and only these keywords, the reference can be replaced by its target."""
 _SCOPES = frozenset({"$id", "$defs", "definitions"})
-"""The keywords to which references are relative. A target with one of them is not moved."""
+"""The keywords that change the meaning of references below them. A target with one of them is not moved."""
+# A reference may lead to another one. The limit ends a circle.
 _MAX_REFERENCES = 8
 _MAX_NAME = 64
 """The maximum length of a name for all vendors. Some accept more."""
 _HASH_DIGITS = 8
-"""The digits of a hash that make a name unique. There are more if that name exists."""
+"""The digits of the hash that makes a name unique. If such a name exists, the hash has more digits."""
 _NOT_LETTERS = frozenset("0123456789-")
 
 
@@ -34,7 +39,7 @@ _NOT_LETTERS = frozenset("0123456789-")
 class Problem:
     """A change by an export, or a part of a schema without a form in strict mode.
 
-    `tool` is a registered name, `path` a JSON path into its schema.
+    `tool` is the registered name of the tool, and `path` a JSON path into its schema.
 
     >>> print(Problem(tool="draw", path="$", text="the tool is called 'draw_1'"))
     tool 'draw': $: the tool is called 'draw_1'
@@ -55,7 +60,8 @@ class ExportedTool:
     Attributes:
         schema: The schema for the model.
         strict: Whether the schema is strict; None if strict mode was not requested.
-        repair: Removes nulls for missing arguments, because strict schemas require all properties.
+        wire: The tool as MCP clients see it, which reads arguments.
+        repair: Removes nulls in place of missing arguments, because strict schemas require all properties.
     """
 
     name: str
@@ -81,15 +87,18 @@ class ExportedTool:
 
 
 def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedTool, list[Problem]]:
-    """Return the tool under its name in a format, and the changes."""
+    """Return the tool with its exported name, and the changes as problems."""
     problems = []
     if name != entry.name:
         problems.append(Problem(tool=entry.name, path="$", text=f"the tool is called '{name}'"))
     wire = to_wire(entry.to_tool_definition())
     schema, root_keyword = _resolve_root(wire.input_schema)
     if root_keyword:
+        # `to_wire` adds the type to a root without one. It says nothing if the alternatives are all objects.
         schema_without_type = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-        schema = wrap_schema(schema_without_type if is_always_object(schema_without_type) else schema, INPUT)
+        if is_always_object(schema_without_type):
+            schema = schema_without_type
+        schema = wrap_schema(schema, INPUT)
         text = f"models do not accept this at the root, so the whole input is the one argument '{INPUT}'"
         problems.append(Problem(tool=entry.name, path=f"$.{root_keyword}", text=text))
     elif wire.wraps_input:
@@ -116,11 +125,16 @@ def export_tool(entry: ToolEntry, name: str, *, strict: bool) -> tuple[ExportedT
 
 
 def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return the schema with the target of a reference at its root, and a keyword that no root may have, or None."""
+    """Return the schema with a reference at its root replaced by its target.
+
+    Also return the first forbidden keyword at the root, or None.
+    """
     root = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     for _ in range(_MAX_REFERENCES):
-        target = resolve_pointer(root["$ref"], root) if isinstance(root.get("$ref"), str) else None
-        if not isinstance(target, Mapping) or _SCOPES & target.keys() or root.keys() - _BESIDE_REFERENCE:
+        if not isinstance(root.get("$ref"), str) or not _BESIDE_REFERENCE.issuperset(root):
+            break
+        target = resolve_pointer(root["$ref"], root)
+        if not isinstance(target, Mapping) or not _SCOPES.isdisjoint(target):
             break
         del root["$ref"]
         root = {**target, **root}
@@ -131,9 +145,10 @@ def _resolve_root(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str | None
 
 
 def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) -> dict[str, str]:
-    """Return a unique name of the form `[A-Za-z0-9_-]{1,64}` for each name, independent of their order.
+    """Return a unique name of the form `[A-Za-z0-9_-]{1,64}` for each name.
 
-    A valid name is not changed. With `needs_initial_letter`, names begin with a letter or `_`.
+    A valid name is not changed, and the order of the names has no effect on the result. With `needs_initial_letter`,
+    names begin with a letter or `_`.
     """
     sorted_names = sorted(set(names))
     choices = {}
@@ -151,7 +166,7 @@ def choose_names(names: Iterable[str], *, needs_initial_letter: bool = False) ->
 def _add_hash(name: str, used_names: set[str], needs_initial_letter: bool) -> str:
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     stem = to_client_name(name)
-    # A name that was changed ends with a hash already.
+    # `to_client_name` has appended a hash to a name that it has changed. Remove it.
     if stem != name:
         stem = stem.rpartition("_")[0]
     if needs_initial_letter and stem[:1] in _NOT_LETTERS:
