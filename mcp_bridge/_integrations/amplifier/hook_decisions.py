@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
-from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS
 from mcp_bridge._runtime.third_party import copy_value
 
@@ -112,20 +110,6 @@ def get_injections(result: HookResult) -> list[ContextInjection]:
     ]
 
 
-def build_question(call: ToolCall, decision: HookResult, *, prompt: str, about: Any) -> ApprovalQuestion:
-    """Return the question of a decision about a call; `prompt` applies if the decision has none."""
-    return ApprovalQuestion(
-        tool=call.name,
-        arguments=call.arguments,
-        prompt=decision.approval_prompt or prompt,
-        options=tuple(decision.approval_options) if decision.approval_options else None,
-        timeout=decision.approval_timeout,
-        default=decision.approval_default,
-        about=about,
-        kind=call.kind,
-    )
-
-
 def _copy_result_keys(data: dict[str, Any], before: dict[str, Any]) -> None:
     """Copy a changed result to all of its keys, because the next handler may read another one."""
     names = [name for name in RESULT_KEYS if name in before]
@@ -187,5 +171,7 @@ def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
         return None
     if len(lists) == 1:
         return list(lists[0])
-    common_options = [option for option in lists[0] if all(option in options for options in lists)]
+    common_options = list(lists[0])
+    for options in lists[1:]:
+        common_options = [option for option in common_options if option in options]
     return common_options if len(common_options) > 1 else list(DEFAULT_OPTIONS)

@@ -57,7 +57,9 @@ class PlanProblem:
     @property
     def path(self) -> str:
         """The place as text, for example `tools[0].module`."""
-        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.place)
+        text = ""
+        for key in self.place:
+            text += f"[{key}]" if isinstance(key, int) else f".{key}"
         return text.lstrip(".")
 
 

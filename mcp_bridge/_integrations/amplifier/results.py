@@ -186,7 +186,8 @@ def _read_fields(value: Any) -> Mapping[str, Any] | None:
         keys = set(value)
         has_first_form = isinstance(value.get("success"), bool) and keys <= _EITHER_FORM
         has_second_form = isinstance(value.get("is_error"), bool) and keys <= _SECOND_FORM | {"content"}
-        return value if (has_first_form or has_second_form) and len(keys) > 1 else None
+        is_result = (has_first_form or has_second_form) and len(keys) > 1
+        return value if is_result else None
     if not hasattr(value, "output") or not (hasattr(value, "success") or hasattr(value, "is_error")):
         return None
     return {name: getattr(value, name) for name in _EITHER_FORM if hasattr(value, name)}

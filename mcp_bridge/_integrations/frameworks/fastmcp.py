@@ -168,7 +168,9 @@ def _build_direct_handler(tool: Any) -> Handler | None:
     """
     function = tool.fn
     is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-    if is_generator or tool.timeout or not (tool.run_in_thread or is_async(function)) or _may_find_context(function):
+    # With `run_in_thread=False`, a synchronous function has to run on the event loop.
+    must_run_on_loop = not tool.run_in_thread and not is_async(function)
+    if is_generator or tool.timeout or must_run_on_loop or _may_find_context(function):
         return None
     from mcp_bridge._engine.authoring import tool as decorate
 

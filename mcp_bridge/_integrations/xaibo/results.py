@@ -42,13 +42,16 @@ def to_result(value: Any, *, call_id: str = "") -> ToolResult:
     fields = _read_fields(value)
     success, output, error = bool(fields["success"]), fields["result"], fields["error"]
     content = _find_content(output)
+    meta = None
+    if success and error:
+        meta = {REMARK: _format_error(error)}
     return ToolResult(
         success=success,
         output=None if content else output,
         error=None if success else _format_error(error) or FAILED,
         tool_call_id=call_id,
         content=content,
-        meta={REMARK: _format_error(error)} if success and error else None,
+        meta=meta,
     )
 
 

@@ -50,6 +50,8 @@ def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     schema = resolve_schema(subschema, root)
     type_name, enum = _choose_type(schema, root), schema.get("enum")
     has_texts = isinstance(enum, list) and all(isinstance(item, str) for item in enum)
+    # A ToolParameter allows an enum of texts only. For a number, its texts would be wrong.
+    is_text_enum = has_texts and type_name == "string"
     is_lossy = not _EXPRESSIBLE.issuperset(schema) or ("enum" in schema and not has_texts)
     text = json.dumps({name: schema[name] for name in schema if name not in ("description", "title", "default")})
     description = schema.get("description") or ""
@@ -60,7 +62,7 @@ def _build_fields(subschema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
         "type": type_name,
         "description": description or None,
         "default": schema.get("default"),
-        "enum": enum if has_texts and type_name == "string" else None,
+        "enum": enum if is_text_enum else None,
     }
 
 

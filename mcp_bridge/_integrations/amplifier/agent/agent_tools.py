@@ -180,7 +180,7 @@ class AgentHooks:
             self._has_deltas = True
             await self._on_text(data["delta"])
         elif event == events.CONTENT_BLOCK_END and not self._has_deltas:
-            # Report a text that was not streamed.
+            # The text was not streamed, so report it as a whole.
             block = data.get("block")
             if isinstance(block, dict) and block.get("type") == "text" and block.get("text"):
                 await self._on_text(str(block["text"]))
@@ -196,8 +196,8 @@ class AgentHooks:
     async def submit_prompt(self, prompt: str) -> str:
         """Let hooks decide about a prompt before the orchestrator starts. Return the prompt with their changes.
 
-        Amplifier's orchestrators emit this event, too. But they ignore its decision, and add the prompt that they have
-        received to the context.
+        Amplifier's orchestrators emit this event, too, but add the original prompt to the context. The changes would be
+        lost.
         """
         decision = await self._emit_bound(events.PROMPT_SUBMIT, {"prompt": prompt})
         decision = await self._apply_decision(decision, events.PROMPT_SUBMIT)
@@ -211,7 +211,10 @@ class AgentHooks:
             self.denial = f"{DECISIVE_EVENTS[event]} was denied: {decision.reason or 'a policy denies it'}"
 
     async def _emit_bound(self, event: str, data: dict[str, Any]) -> Any:
-        """Emit an event, and return the decision. A late denial of the user overrides the hook."""
+        """Emit an event, and return the decision.
+
+        If a hook has not waited for the user's answer, and the user has declined since, the event is denied.
+        """
         running = RUNNING_CALL.get()
         if running is None:
             return await self._hooks.emit(event, data)

@@ -217,7 +217,8 @@ class SessionAgents:
     async def prepare_tools(self, agent: PlannedAgent) -> Sequence[ToolEntry]:
         """Prepare this session of a subagent, and return its tools. Raises ToolError."""
         session = self.session
-        if problem := self.delegation.agent.find_problem(session):
+        problem = self.delegation.agent.find_problem(session)
+        if problem:
             raise ToolError(f"The agent '{agent.name}' cannot run: {problem}.", code="agent_unavailable")
         for name in session.get_tools():
             owner = session.find_owner("tools", name)

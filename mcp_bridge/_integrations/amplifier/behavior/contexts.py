@@ -175,8 +175,12 @@ class ContextBehaviorTests(ModuleBehaviorTests):
         async with self.open_filled(_build_conversation()) as context:
             for budget in range(_BUDGET, _BUDGET * 4, _BUDGET // 4):
                 request = await context.get_messages_for_request(token_budget=budget)
-                calls = [call["id"] for message in request for call in message.get("tool_calls") or ()]
-                results = [message["tool_call_id"] for message in request if message["role"] == "tool"]
+                calls: list[str] = []
+                results: list[str] = []
+                for message in request:
+                    calls += [call["id"] for call in message.get("tool_calls") or ()]
+                    if message["role"] == "tool":
+                        results.append(message["tool_call_id"])
                 unpaired_ids = ", ".join(sorted(set(calls) ^ set(results)))
                 require(not unpaired_ids, f"with {budget} tokens, a call or a result is alone: {unpaired_ids}")
                 require(calls == results, f"with {budget} tokens, results are not in the order of their calls")

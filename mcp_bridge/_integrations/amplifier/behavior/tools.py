@@ -120,7 +120,8 @@ def describe_schema_problem(schema: Any) -> str:
     """Return why a value is not a valid JSON Schema of an object; empty if it is one."""
     if not isinstance(schema, Mapping):
         return f"it is a {type(schema).__name__}"
-    if problems := check_schema(schema):
+    problems = check_schema(schema)
+    if problems:
         return problems[0]
     schema_type = schema.get("type", "object")
     return "" if schema_type == "object" else f"its type is {schema_type!r}, and arguments are an object"
@@ -176,7 +177,9 @@ class _SampleGenerator:
         return self._generate_typed(schema, depth)
 
     def _generate_typed(self, schema: Mapping[str, Any], depth: int) -> Any:
-        schema_type = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
+        # Arguments are an object even if the root of their schema has no type.
+        is_object = "properties" in schema or depth == 0
+        schema_type = schema.get("type", "object" if is_object else "string")
         if isinstance(schema_type, list) and schema_type:
             schema_type = schema_type[0]
         if schema_type == "object":

@@ -115,7 +115,9 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the context with the history of its file. Raises ValueError for an invalid configuration or file."""
     options = PersistentConfig(**read_config(config, PersistentConfig))
     is_shared = options.path is not None and SESSION not in options.path
-    pattern = f"{options.path}.{SESSION}" if is_shared and coordinator.parent_id else options.path
+    pattern = options.path
+    if is_shared and coordinator.parent_id:
+        pattern = f"{options.path}.{SESSION}"
     path = _find_path(pattern, str(coordinator.session_id))
     find_path = None if is_shared else partial(_find_path, options.path)
     context = PersistentContext(path, options, coordinator.hooks, find_path)

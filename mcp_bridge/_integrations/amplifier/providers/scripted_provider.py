@@ -47,7 +47,9 @@ class ScriptedProvider(IncludedProvider):
 
     def __init__(self, responses: list[str | ScriptedTurn]) -> None:
         super().__init__()
-        self._turns = [ScriptedTurn(text=turn) if isinstance(turn, str) else turn for turn in responses]
+        self._turns: list[ScriptedTurn] = []
+        for response in responses:
+            self._turns.append(ScriptedTurn(text=response) if isinstance(response, str) else response)
 
     def get_info(self) -> ProviderInfo:
         sizes = {"context_window": 100_000, "max_output_tokens": 1000}

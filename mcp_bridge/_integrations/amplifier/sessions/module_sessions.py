@@ -211,7 +211,9 @@ class ModuleSessions:
 
     def _get_key(self, ctx: RunningCall) -> str:
         key = ctx.state_key
-        return key if not self.limits.shared or key.startswith(AGENT_KEYS) else ""
+        if self.limits.shared and not key.startswith(AGENT_KEYS):
+            return ""
+        return key
 
     def _log_unasked(self) -> None:
         """Log once: clients without a named session are not asked for their folder."""
@@ -221,6 +223,7 @@ class ModuleSessions:
 
     def _is_single(self, ctx: RunningCall) -> bool:
         """Return whether the call gets a session for itself, because its client cannot be identified."""
+        # The only client of a process has an empty key.
         return not self.limits.shared and not ctx.session and ctx.state_key != ""
 
     def _is_foreign(self, key: str) -> bool:
@@ -240,6 +243,7 @@ class ModuleSessions:
             return self._sessions.get(key) or self._add(key, ctx, folder)
 
     def _add(self, key: str, ctx: RunningCall, folder: Path | None = None) -> ClientSession:
+        """Give a client the first session, if it is free and fits, or a new one."""
         self._make_room(key, ctx)
         is_single, is_conversation = self._is_single(ctx), key.startswith(AGENT_KEYS)
         if self._first_is_free and folder is None and not is_single and not is_conversation:

@@ -145,7 +145,9 @@ class ModuleLocker:
         else:
             commit = self._find_commit(address)
         checkout = checkouts.locate(address, commit)
-        locked_hash = before.hash if before is not None and before.commit == commit else ""
+        locked_hash = ""
+        if before is not None and before.commit == commit:
+            locked_hash = before.hash
         content_hash = self._ensure_files(address, commit, checkouts, checkout, locked_hash)
         folder = checkout / address.subdirectory
         if not folder.is_dir():

@@ -359,7 +359,10 @@ def _redact_named_secrets(value: Any) -> Any:
         return value
     result = {}
     for key, item in value.items():
-        result[key] = MARK if item and is_secret_key(key) else _redact_named_secrets(item)
+        if item and is_secret_key(key):
+            result[key] = MARK
+        else:
+            result[key] = _redact_named_secrets(item)
     return result
 
 

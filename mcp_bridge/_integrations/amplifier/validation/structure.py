@@ -44,7 +44,8 @@ def find_module(address: str, folder: Path) -> ExaminedModule:
         name = path.stem if path.is_file() else path.name
         return ExaminedModule(id=name.removeprefix(_FOLDER_PREFIX), path=path)
     points = entry_points(group=ENTRY_POINT_GROUP)
-    if matches := points.select(name=address):
+    matches = points.select(name=address)
+    if matches:
         return ExaminedModule(id=address, point=next(iter(matches)))
     match = ModuleLoader(search_paths=[folder]).search_folders(address)
     if match is not None:

@@ -90,7 +90,8 @@ class ModuleExamination:
     def _report_outcome(self, rule: str, outcome: RuleOutcome) -> None:
         reason = outcome.reason if len(outcome.reason) <= _MAX_REASON else f"{outcome.reason[:_MAX_REASON]}…"
         self._report({"say": "outcome", "rule": rule, "state": outcome.state, "reason": reason})
-        if output := self._read_printed():
+        output = self._read_printed()
+        if output:
             reason = f"{output!r} was printed during {rule}. Use logging, or print to sys.stderr"
             self._report({"say": "outcome", "rule": STDOUT_RULE, "state": "failed", "reason": reason})
 

@@ -94,7 +94,10 @@ def _replace_variables(value: Any, manual: str) -> Any:
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: _get_variable(match[1], manual), value)
     if isinstance(value, dict):
-        return {key: item if key == _SHELL_KEY else _replace_variables(item, manual) for key, item in value.items()}
+        result = {}
+        for key, item in value.items():
+            result[key] = item if key == _SHELL_KEY else _replace_variables(item, manual)
+        return result
     if isinstance(value, list):
         return [_replace_variables(item, manual) for item in value]
     return value
