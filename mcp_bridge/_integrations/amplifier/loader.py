@@ -32,13 +32,13 @@ logger = logging.getLogger("mcp_bridge.amplifier")
 T = TypeVar("T")
 RESOLVER_POINT = "module-source-resolver"
 _OWN_MODULES = {
-    "context-persistent": "contexts.persistent:mount",
-    "context-simple": "contexts.simple:mount",
-    "loop-basic": "loops.loop:mount_basic",
-    "loop-streaming": "loops.loop:mount_streaming",
-    "provider-sampling": "providers.sampling_provider:mount",
-    "provider-scripted": "providers.scripted_provider:mount",
-    "tool-task": "agent.task_tool:mount",
+    "context-persistent": "contexts.persistent",
+    "context-simple": "contexts.simple",
+    "loop-basic": "loops.basic",
+    "loop-streaming": "loops.streaming",
+    "provider-sampling": "providers.sampling_provider",
+    "provider-scripted": "providers.scripted_provider",
+    "tool-task": "agent.task_tool",
 }
 """The modules of this package by their ids. An installed module, or one with a source, takes precedence."""
 _MOUNT_FAILED = "cannot be mounted: mount failed"
@@ -161,7 +161,7 @@ class ModuleLoader:
         points = {entry.name: entry for entry in reversed(tuple(entry_points(group=ENTRY_POINT_GROUP)))}
         place = points.get(module_id) or self.search_folders(module_id)
         if place is None and module_id in _OWN_MODULES:
-            target = f"mcp_bridge._integrations.amplifier.{_OWN_MODULES[module_id]}"
+            target = f"mcp_bridge._integrations.amplifier.{_OWN_MODULES[module_id]}:mount"
             place = EntryPoint(module_id, target, ENTRY_POINT_GROUP)
         if place is not None:
             self.installed[module_id] = place

@@ -109,7 +109,7 @@ async def mount(coordinator, config):
     return cleanup
 """
 ORCHESTRATOR = """
-from mcp_bridge._integrations.amplifier.loops.loop import mount_streaming as mount
+from mcp_bridge._integrations.amplifier.loops.streaming import mount
 """
 CONTEXT = """
 from mcp_bridge._integrations.amplifier.contexts.simple import mount

@@ -1,4 +1,4 @@
-"""`loop-basic` and `loop-streaming`: the loop of an agent (ORCHESTRATOR_CONTRACT 1.0.0).
+"""The loop of an agent, which `loop-basic` and `loop-streaming` mount (ORCHESTRATOR_CONTRACT 1.0.0).
 
 The loop asks the model, runs the requested tools, and returns the final text:
 
@@ -43,8 +43,6 @@ from mcp_bridge._integrations.amplifier.running_call import pause_while_asking
 from mcp_bridge._runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
-
-__amplifier_module_type__ = "orchestrator"
 
 _INCOMPLETE = "Error: the run ended before the result of this call was recorded. The call may have had effects."
 _NO_PRICE = (
@@ -423,18 +421,8 @@ def _separate_calls(response: Any, calls: Sequence[ToolCall]) -> list[ToolCall]:
     return distinct_calls
 
 
-async def mount_basic(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
-    """Mount `loop-basic`. Raises ValueError for an invalid configuration."""
-    return await _mount_loop(coordinator, AgentLoop("loop-basic", LoopConfig(**(config or {})), coordinator))
-
-
-async def mount_streaming(coordinator: Any, config: dict[str, Any] | None = None) -> AgentLoop:
-    """Mount `loop-streaming`. Raises ValueError for an invalid configuration."""
-    loop = AgentLoop("loop-streaming", LoopConfig(**(config or {})), coordinator, streams=True)
-    return await _mount_loop(coordinator, loop)
-
-
-async def _mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+async def mount_loop(coordinator: Any, loop: AgentLoop) -> AgentLoop:
+    """Mount a loop and declare its events, on either host."""
     await coordinator.mount("orchestrator", loop)
     coordinator.register_contributor("observability.events", loop.name, lambda: [events.ORCHESTRATOR_COMPLETE])
     return loop

@@ -231,7 +231,7 @@ async def test_a_subagent_stops_when_a_module_cancels_the_session_of_its_parent(
     module = name_module(tmp_path, "stop")
     reader = {"providers": script(call("stop"), "It goes on.")}
     plan = Plan(tmp_path, "Done.", agents={"reader": reader}, modules={module: STOP}, tools=[module])
-    async with plan.client() as client:
+    async with plan.connect() as client:
         result = await client.call_tool("delegate", {"agent": "reader", "instruction": "Go."})
     assert result.structured_content["response"] == "[Stopped early. The session was cancelled.]"
 

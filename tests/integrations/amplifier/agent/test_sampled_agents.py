@@ -24,6 +24,6 @@ async def test_the_time_of_the_clients_model_counts_for_all_parents(mode: str, t
     reader = {"providers": ["provider-sampling"], "orchestrator": {"config": {"max_seconds": 60}}}
     plan = Plan(tmp_path, ASK_READER, "Done.", agents={"reader": reader}, session=session)
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
-    async with plan.client(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
+    async with plan.connect(mode=mode, sampling_callback=sample, sampling_capabilities=capabilities) as client:
         result = await client.call_tool("run_agent", {"task": "Go."})
     assert "0.5 seconds (max_seconds)" in get_texts(result)[0]

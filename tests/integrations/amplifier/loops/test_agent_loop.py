@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._integrations.amplifier.contexts.simple import SimpleContext
 from mcp_bridge._integrations.amplifier.hooks import HookRegistry
 from mcp_bridge._integrations.amplifier.llm_errors import InvalidToolCallError, RateLimitError
-from mcp_bridge._integrations.amplifier.loops.loop import AgentLoop, LoopConfig, mount_basic, mount_streaming
+from mcp_bridge._integrations.amplifier.loops import basic, streaming
 from mcp_bridge._integrations.amplifier.message_models import (
     ChatRequest,
     ChatResponse,
@@ -48,11 +48,11 @@ class Scene:
         self.coordinator.mount("context", self.context)
         self.events = EventRecorder()
 
-    async def run(self, prompt: str = "Do it.", mount: Any = mount_basic, config: Any = None, **kwargs: Any) -> str:
+    async def run(self, prompt: str = "Do it.", kind: Any = basic, config: Any = None, **kwargs: Any) -> str:
         for event in ("provider:request", "provider:response", "tool:pre", "tool:post", "tool:error", "prompt:submit",
                       "orchestrator:complete", "content_block:delta", "provider:error"):  # fmt: skip
             self.coordinator.hooks.register(event, self.events, 100)
-        loop = await mount(self.coordinator, config)
+        loop = await kind.mount(self.coordinator, config)
         models = kwargs.pop("providers", {"mock": self.model})
         response = await loop.execute(prompt, self.context, models, self.tools, self.coordinator.hooks, **kwargs)
         assert isinstance(response, str)
@@ -175,7 +175,7 @@ async def test_without_a_coordinator_a_question_is_a_denial() -> None:
         return HookResult(action="ask_user", approval_prompt="May it?")
 
     hooks.register("tool:pre", ask)
-    loop = AgentLoop("loop", LoopConfig())
+    loop = basic.AgentLoop("loop", basic.LoopConfig())
     await loop.execute("Do it.", scene.context, {"mock": scene.model}, scene.tools, hooks)
     assert scene.results == ["Denied: This call needs approval, but no user can be asked."]
 
@@ -474,7 +474,7 @@ async def test_loop_streaming_reports_text_as_it_comes() -> None:
     scene.model = ScriptedProvider(
         [ScriptedTurn.model_validate({"text": "I look.", "calls": [{"name": "read"}]}), "Done."]
     )
-    assert await scene.run(mount=mount_streaming) == "Done."
+    assert await scene.run(kind=streaming) == "Done."
     assert [data["delta"] for _, data in scene.events.get_events("content_block:delta")] == ["I look.", "Done."]
 
 
@@ -485,7 +485,7 @@ async def test_loop_streaming_works_with_providers_that_cannot_stream() -> None:
 
     scene = Scene()
     scene.model = Plain(["Done."])
-    assert await scene.run(mount=mount_streaming) == "Done."
+    assert await scene.run(kind=streaming) == "Done."
 
 
 async def test_an_execution_without_a_provider_reports_this() -> None:
