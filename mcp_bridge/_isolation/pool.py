@@ -38,6 +38,8 @@ logger = logging.getLogger("mcp_bridge.isolation")
 
 CANCEL_TIMEOUT = 1.0
 """Seconds that a cancelled call has to end by itself; then its worker is killed."""
+NESTED_TIMEOUT = 2.0
+"""Seconds that a call made by another call waits for a worker. A cancelled call ends within this time."""
 IDLE_TIMEOUT = 60.0
 """Seconds after which idle workers are ended, all but one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -60,9 +62,10 @@ class WorkerStart:
 class WorkerPool:
     """A limited number of workers, each with one call at a time.
 
-    A call made by one of these calls does not wait for a worker, because its caller might have the last one: it gets
-    one of as many more, or is rejected. `on_message` gets the offers and notifications of workers. If `current` is set,
-    only workers that have made this offer are called. `command` is what runs in a worker.
+    A call made by one of these calls gets one of as many more workers. It is rejected if none is free for
+    `NESTED_TIMEOUT`: waiting longer could be a deadlock, because its caller might have the last one. `on_message` gets
+    the offers and notifications of workers. If `current` is set, only workers that have made this offer are called.
+    `command` is what runs in a worker.
     """
 
     def __init__(
@@ -154,10 +157,9 @@ class WorkerPool:
     async def _acquire_slot(self, request: WorkerCall, ctx: RunningCall) -> Slot:
         """Wait for a worker. Tools and clients take turns, as they do in the pipeline."""
         if self._is_nested.get():
-            slot = self._nested_slots.acquire_nowait()
-            if slot is None:
-                raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
-            return slot
+            with anyio.move_on_after(NESTED_TIMEOUT):
+                return await self._nested_slots.acquire()
+            raise Overloaded("Too many calls made by other calls run in workers. Retry later.")
         keys = [f"{request.kind}/{request.name}"]
         if ctx.client is not None:
             keys.append(ctx.client)

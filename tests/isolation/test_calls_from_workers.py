@@ -77,3 +77,39 @@ async def test_an_isolated_tool_can_call_and_list_tools_in_the_settings(
 async def test_a_tool_in_a_plain_worker_can_call_every_tool(tmp_path: Path) -> None:
     assert await call(tmp_path, {}, "invokes", name="deletes") == ["deleted"]
     assert "deletes" in await call(tmp_path, {}, "lists")
+
+
+NESTING = """
+import asyncio
+import time
+
+from mcp_bridge import CallContext, tool
+
+@tool
+async def slow() -> str:
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        time.sleep(0.5)
+
+@tool
+def greet() -> str:
+    return "hello"
+
+@tool
+async def relays(ctx: CallContext, name: str) -> str:
+    result = await ctx.invoke(name)
+    return str(result.output) if result.success else result.code
+"""
+
+
+async def test_a_nested_call_waits_for_the_worker_of_a_cancelled_one(tmp_path: Path) -> None:
+    (tmp_path / "nesting.py").write_text(NESTING)
+    source = {"type": "python", "path": "nesting.py", "isolation": {"workers": 1}}
+    # The first call starts the second worker, so that the time limit of `slow` is for its run.
+    limits = {"tools": {"slow": {"timeout": "100ms"}}}
+    (tmp_path / "bridge.json").write_text(json.dumps({"sources": [source], "limits": limits}))
+    async with connect(build_from_settings(load(tmp_path / "bridge.json", {}))) as client:
+        for name, expected in [("greet", "hello"), ("slow", "timeout"), ("greet", "hello")]:
+            result = await client.call_tool("relays", {"name": name})
+            assert result.content[0].text == expected
