@@ -159,6 +159,7 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
             await super().run(publish)
 
     monkeypatch.setattr("mcp_bridge._server.responses.READY_TIMEOUT", 0.01)
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.01)
     slow = Slow("slow", [offer("echo")])
     async with serve_client(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as client:
         with monkeypatch.context() as impatient:
@@ -174,7 +175,10 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
 
 @BOTH_LOOPS
 @pytest.mark.parametrize("tasks", [False, True])
-async def test_what_is_published_does_not_wait_for_sources_that_are_starting(tasks: bool) -> None:
+async def test_what_is_published_does_not_wait_for_sources_that_are_starting(
+    tasks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.01)
     greeting = PromptEntry("greeting", lambda data: "hello")
     resource = ResourceEntry("note://a", lambda data: "text")
     ready = replace(offer("echo"), prompts=[greeting], resources=[resource])

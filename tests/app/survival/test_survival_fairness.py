@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,8 @@ def test_a_call_gets_its_result_during_1000_hanging_calls_of_another_tool(tmp_pa
 def test_a_client_is_served_during_1000_hanging_calls_of_another_client(tmp_path: Path, tool: str) -> None:
     with serve(SECOND_WAY, tmp_path) as server:
         hog = server.open_session()
-        for number in range(1000):
-            leave_call(server, number, hog, tool)
+        with ThreadPoolExecutor(50) as threads:
+            list(threads.map(lambda number: leave_call(server, number, hog, tool), range(1000)))
         start = time.monotonic()
         assert server.send_call("answers").result(LATEST)["result"]["content"][0]["text"] == "answered"
         assert server.send_call("echo", text="async").result(LATEST)["result"]["content"][0]["text"] == "async"
