@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -72,14 +73,14 @@ def settings_page() -> str:
     parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
     parts += [SANDBOX_HEAD, _table(sections.SandboxSettings, "sources[].sandbox.")]
     for name, options in load_source_models().items():
-        parts.append(f"### type: {name}\n\n{options.__doc__}\n")
+        parts.append(f"### type: {name}\n\n{inspect.getdoc(options)}\n")
         parts.append(_table(options, "sources[]."))
         if name == "command":
             parts += ["Each tool has these keys:\n", _table(CommandToolSettings, "sources[].tools.*.")]
     parts += [POLICY_HEAD, _table(CallPolicy, "policy[].*.")]
     for name in POLICIES:
         policy = load_policy_type(name)
-        parts.append(f"### policy: {name}\n\n{policy.__doc__}\n")
+        parts.append(f"### policy: {name}\n\n{inspect.getdoc(policy)}\n")
         if policy.model_fields.keys() - CallPolicy.model_fields.keys():
             parts.append(_table(policy, f"policy[].{name}.", without=CallPolicy.model_fields))
     parts += ["## chains\n\n[Chains](chains.md) by their names.\n", _table(chains.ChainSettings, "chains.*.")]

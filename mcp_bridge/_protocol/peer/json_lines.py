@@ -23,6 +23,8 @@ from mcp_bridge._runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
+MAX_LEVELS = 1024
+"""How deep the arrays and objects of repaired text may be nested, as deep as orjson reads them."""
 MAX_REPAIRED = 256 * 1024
 """The maximum number of bytes of an invalid text that Python parses, which takes up to 0.1 seconds.
 
@@ -87,9 +89,27 @@ def repair_json(data: bytes) -> Any:
         if len(line) > MAX_REPAIRED:
             return None
     try:
-        return _LENIENT.decode(line.decode())
+        value = _LENIENT.decode(line.decode())
     except (ValueError, RecursionError):
         return None
+    # The standard library reads fewer levels than orjson until Python 3.11, and far more since Python 3.12.
+    return None if _has_more_levels(value, MAX_LEVELS) else value
+
+
+def _has_more_levels(value: Any, levels: int) -> bool:
+    """Whether arrays and objects are nested deeper than `levels`."""
+    level = [value]
+    for _ in range(levels):
+        items: list[Any] = []
+        for parent in level:
+            if isinstance(parent, dict):
+                items += parent.values()
+            elif isinstance(parent, list):
+                items += parent
+        if not items:
+            return False
+        level = items
+    return True
 
 
 def _repair_line(line: bytes) -> bytes:

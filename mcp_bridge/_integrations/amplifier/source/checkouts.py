@@ -75,7 +75,9 @@ def check_links(folder: Path, uri: str) -> None:
             continue
         target = os.readlink(path)
         try:
-            is_inside = not os.path.isabs(target) and path.resolve().is_relative_to(top)
+            is_inside = not os.path.isabs(target) and path.resolve(strict=True).is_relative_to(top)
+        except FileNotFoundError:
+            is_inside = path.resolve().is_relative_to(top)
         except (OSError, RuntimeError):
             # The links form a circle.
             is_inside = False
