@@ -82,4 +82,3 @@ class ChainSettings(SettingsModel):
         description="What the chain returns: a key or dotted path of the context, or a list of them. Default: the "
         "whole context.",
     )
-    output_schema: dict[str, Any] = Field(default={}, description="The JSON Schema of what the chain returns.")

@@ -114,14 +114,15 @@ class _ChainBuilder:
             key = ("input", problem.argument) if problem.argument is not None else ()
             place = ("output",) if problem.step is None else ("steps", problem.step, *key)
             problems.append(self._locate_problem(problem.text, name, *place))
-        for side, declared_schema in (("input_schema", chain.input_schema), ("output_schema", chain.output_schema)):
-            problems += [self._locate_problem(problem, name, side) for problem in check_schema(declared_schema)]
+        problems += [
+            self._locate_problem(problem, name, "input_schema") for problem in check_schema(chain.input_schema)
+        ]
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
         handler = ChainTool(self._registry, steps, output=chain.output)
         text = chain.description or f"Runs in order: {', '.join(step.tool_name for step in steps)}."
-        entry = ToolEntry(name, text, handler, schema, chain.output_schema, list(chain.tags))
+        entry = ToolEntry(name, text, handler, schema, tags=list(chain.tags))
         return replace(entry, annotations=dict(chain.annotations))
 
     def _describe_missing(self, tool: str) -> str:

@@ -37,7 +37,7 @@ class DefinitionLock:
     """
 
     def __init__(self, settings_file: Path) -> None:
-        self.path, self._old_path = _locate(settings_file)
+        self.path = _locate(settings_file)
         self.command = f"mcp-bridge trust {shlex.quote(settings_file.name)}"
         self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Any]]] | None = None
 
@@ -45,15 +45,9 @@ class DefinitionLock:
     def modified(self) -> int:
         """When the file was changed last, in nanoseconds; 0 if there is none."""
         try:
-            return self._readable_path.stat().st_mtime_ns
+            return self.path.stat().st_mtime_ns
         except OSError:
             return 0
-
-    @property
-    def _readable_path(self) -> Path:
-        if self._old_path is None or self.path.exists():
-            return self.path
-        return self._old_path
 
     def read_server(self, server: str) -> dict[DefinitionKey, Definition] | None:
         """Return the definitions of a server, or None if the server is not known. Raises DefinitionLockError."""
@@ -82,9 +76,8 @@ class DefinitionLock:
             raise DefinitionLockError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _read_all(self) -> dict[str, dict[str, dict[str, Any]]]:
-        path = self._readable_path
         try:
-            with path.open("rb") as file:
+            with self.path.open("rb") as file:
                 # Each replacement of the file has another inode, so it is parsed once for all servers.
                 status = os.fstat(file.fileno())
                 stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -92,7 +85,7 @@ class DefinitionLock:
                     return self._parsed[1]
                 data = json.loads(file.read(MAX_FILE))
             if data["version"] != VERSION:
-                raise DefinitionLockError(f"{path} has version {data['version']}, but only {VERSION} is supported")
+                raise DefinitionLockError(f"{self.path} has version {data['version']}, but only {VERSION} is supported")
             servers = {}
             for name, server in data["servers"].items():
                 kinds = {kind: dict(server.get(kind, {})) for kind in KINDS}
@@ -102,10 +95,10 @@ class DefinitionLock:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise DefinitionLockError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise DefinitionLockError(f"{self.path} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DefinitionLockError(
-                f"{path} is not a lock file ({error}). Restore a good version of it, or delete it to trust the "
+                f"{self.path} is not a lock file ({error}). Restore a good version of it, or delete it to trust the "
                 "servers as they are now"
             ) from error
 
@@ -118,8 +111,7 @@ class DefinitionLock:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             problem = str(error)
         raise DefinitionLockError(
-            f"{self._readable_path}: the entry of '{key}' of '{server}' is invalid: {problem}. "
-            "Restore a good version of it"
+            f"{self.path}: the entry of '{key}' of '{server}' is invalid: {problem}. Restore a good version of it"
         )
 
     def _replace_file(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
@@ -131,16 +123,12 @@ class DefinitionLock:
         replace_file(self.path, text.encode())
 
 
-def _locate(settings: Path) -> tuple[Path, Path | None]:
-    """Return the lock file of settings, and the file of earlier versions, or None if it cannot exist.
-
-    Earlier versions left out the suffix of the settings, so `a.yaml` and `a.json` shared a file.
-    """
-    path, old_path = settings.with_name(settings.name + _SUFFIX), settings.with_name(settings.stem + _SUFFIX)
+def _locate(settings: Path) -> Path:
+    path = settings.with_name(settings.name + _SUFFIX)
     is_writable = not _belongs_to_program(settings) and os.access(settings.parent, os.W_OK)
-    if is_writable or path.exists() or old_path.exists():
-        return path, old_path
-    return get_state_folder() / (hash_path(settings) + _SUFFIX), None
+    if is_writable or path.exists():
+        return path
+    return get_state_folder() / (hash_path(settings) + _SUFFIX)
 
 
 def _belongs_to_program(settings: Path) -> bool:

@@ -39,11 +39,9 @@ INSTRUCTIONS = DefinitionKey("instructions", "instructions")
 
 
 def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
-    """Return the parts of an entry by which a model, a client or a user decides, without empty ones.
-
-    `_meta` is always there. Definitions that earlier versions recorded have none.
-    """
+    """Return the parts of an entry by which a model, a client or a user decides, without empty ones."""
     definition: dict[str, Any] = {"title": entry.title, "description": entry.description, "icons": entry.icons}
+    definition["_meta"] = entry.meta
     if isinstance(entry, ToolEntry):
         definition |= {"name": entry.name, "inputSchema": entry.input_schema, "outputSchema": entry.output_schema}
         definition["annotations"] = entry.annotations
@@ -63,8 +61,7 @@ def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
         definition["annotations"] = {
             key: argument for key, argument in entry.annotations.items() if key != "lastModified"
         }
-    parts = {key: value for key, value in definition.items() if value}
-    return {**parts, "_meta": entry.meta}
+    return {key: value for key, value in definition.items() if value}
 
 
 def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:

@@ -249,15 +249,9 @@ class DefinitionGuard:
         pending: dict[DefinitionKey, PendingDefinition] = {}
         for key, current in definitions.items():
             old_definition = (accepted or {}).get(key)
-            if old_definition is None:
-                is_accepted = accepted is None or self._changes != "quarantine_all"
-            elif _is_same(old_definition, current):
+            if old_definition is not None and _is_same(old_definition, current):
                 continue
-            else:
-                # Earlier versions recorded neither `_meta` nor icons, so record the whole definition now.
-                recorded_parts = {key: part for key, part in current.items() if key not in ("_meta", "icons")}
-                is_accepted = "_meta" not in old_definition and _is_same(old_definition, recorded_parts)
-            if is_accepted:
+            if old_definition is None and (accepted is None or self._changes != "quarantine_all"):
                 new[key] = current
             else:
                 pending[key] = PendingDefinition(server=self._server, key=key, accepted=old_definition, current=current)

@@ -65,19 +65,6 @@ def test_settings_that_differ_only_in_the_suffix_have_different_lock_files(home:
     assert second.read_server("files") is None
 
 
-def test_a_lock_file_of_an_earlier_version_is_read_until_it_is_replaced(home: Path) -> None:
-    home.mkdir(parents=True)
-    lock, old = DefinitionLock(home / "gateway.yaml"), home / "gateway.lock.json"
-    lock.accept_definitions("files", {READ: DEFINITION})
-    lock.path.rename(old)
-    before = old.read_text()
-    assert lock.read_server("files") == {READ: DEFINITION}
-    assert lock.modified == old.stat().st_mtime_ns
-    lock.accept_definitions("files", {WRITE: DEFINITION})
-    assert lock.read_server("files") == {READ: DEFINITION, WRITE: DEFINITION}
-    assert old.read_text() == before
-
-
 def test_a_lock_file_is_parsed_once_until_it_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mkdir(parents=True)
     DefinitionLock(home / "gateway.yaml").accept_definitions("files", {READ: DEFINITION})

@@ -287,20 +287,6 @@ async def test_changed_instructions_wait_while_the_accepted_ones_are_shown(gatew
     assert await list_others(gateway) == ["Use it badly."]
 
 
-async def test_definitions_that_an_earlier_version_recorded_are_completed(gateway: ScriptedGateway) -> None:
-    lock = DefinitionLock(gateway.file)
-    lock.accept_definitions("files", {READ: describe_tool("read")})
-    gateway.offer(describe_tool("read", _meta={"a": 1}, icons=[{"src": "https://example.com/icon.png"}]))
-    async with connect(gateway.build()) as client:
-        assert set(await list_tools(client)) == {"files__read"}
-    recorded = lock.read_server("files")
-    assert recorded is not None
-    assert recorded[READ]["_meta"] == {"a": 1}
-    gateway.offer(describe_tool("read", _meta={"a": 2}))
-    async with connect(gateway.build()) as client:
-        assert not await list_tools(client)
-
-
 async def test_changes_of_data_need_no_approval(gateway: ScriptedGateway) -> None:
     gateway.offer(describe_tool("read"), resources=[DATA])
     await list_others(gateway)
