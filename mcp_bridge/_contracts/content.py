@@ -73,12 +73,14 @@ class _Media(Content):
     def _find_media_type(self, path: str | PathLike[str] | None, format: str | None) -> str:
         import mimetypes
 
-        group, default = "image", "image/png"
         if isinstance(self, Audio):
             group, default = "audio", "audio/wav"
+        else:
+            group, default = "image", "image/png"
         name = str(path)
         if format is not None:
-            name, default = f"file.{format}", f"{group}/{format.lower()}"
+            name = f"file.{format}"
+            default = f"{group}/{format.lower()}"
         media_type = mimetypes.guess_type(name)[0] or ""
         if not media_type.startswith(f"{group}/"):
             return default

@@ -45,5 +45,9 @@ def join_instructions(texts: Sequence[str]) -> str | None:
     """Join the instructions of several sources. If they are too long together, each is truncated to an equal share."""
     if len(texts) > 1 and sum(map(len, texts)) > MAX_INSTRUCTIONS:
         share = MAX_INSTRUCTIONS // len(texts)
-        texts = [f"{text[:share]} [truncated]" if len(text) > share else text for text in texts]
+        texts = [_truncate(text, share) for text in texts]
     return "\n\n".join(texts) or None
+
+
+def _truncate(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]} [truncated]"

@@ -50,7 +50,9 @@ class ToolDefinition:
 
 
 def _to_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes) else []
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | Set):
+        return []
+    return list(value)
 
 
 def _to_dict(value: Any) -> dict[str, Any]:

@@ -29,7 +29,8 @@ _REFERENCE = re.compile(r"\((reference [0-9a-f]+)\)\.$")
 
 def log_call(call: ToolCall, ctx: RunningCall, seconds: float, result: ToolResult | None, redactor: Redactor) -> None:
     """Log the end of a call. A call without a result was cancelled. Call this only if the level info is enabled."""
-    duration, client = f"{seconds * 1000:.1f} ms", _describe_client(ctx.client)
+    duration = f"{seconds * 1000:.1f} ms"
+    client = _describe_client(ctx.client)
     name = redactor.redact_text(call.name)[:MAX_NAME]
     if result is None:
         logger.info("%s %r was cancelled after %s%s", call.kind, name, duration, client)

@@ -208,7 +208,9 @@ class EntryTable(Generic[T]):
         return looks.get(to_look(name)) if looks else None
 
     def _format_clash(self, name: str, first_owner: str, owner: str, first_name: str) -> str:
-        entry_type, first_source, source = self._entry_type, _format_owner(first_owner), _format_owner(owner)
+        entry_type = self._entry_type
+        first_source = _format_owner(first_owner)
+        source = _format_owner(owner)
         hint = _HINTS.get(entry_type, "Change one of them.")
         if first_name != name:
             return f"{entry_type} '{name}' of {source} looks like '{first_name}' of {first_source}. {hint}"

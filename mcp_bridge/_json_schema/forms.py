@@ -102,7 +102,9 @@ class FormSchema:
     def full_schema(self) -> dict[str, Any]:
         """A schema with all keywords of the request and of the response. `create_form` builds the same form from it."""
         response_schemas = self._validator.schema["properties"]
-        properties = {name: {**schema, **response_schemas[name]} for name, schema in self.schema["properties"].items()}
+        properties = {}
+        for name, request_schema in self.schema["properties"].items():
+            properties[name] = {**request_schema, **response_schemas[name]}
         return {**self.schema, "properties": properties}
 
     def to_version(self, version: str) -> dict[str, Any]:
@@ -207,7 +209,9 @@ def _build_type_form(source: Any) -> FormSchema:
         reason = str(error).splitlines()[0].split(". ")[0].rstrip(".")
         raise ValueError(f"{name} cannot be asked for in a form: {reason}. Ask for another type.") from error
     definitions = schema.get("$defs", {})
-    schema = {**definitions.get(schema.get("$ref", "").rsplit("/", 1)[-1], {}), **schema}
+    # The schema of a recursive type is only a reference to its definition.
+    definition_name = schema.get("$ref", "").rsplit("/", 1)[-1]
+    schema = {**definitions.get(definition_name, {}), **schema}
     if "properties" not in schema and schema.get("type") != "object":
         required = [] if "default" in schema else [SINGLE_PROPERTY]
         frame = {"type": "object", "required": required, "$defs": definitions}
@@ -249,17 +253,16 @@ def _build_form(
         # The title and the description of a type are for programmers and not for users, so the form has no labels.
         required_by_type = tuple(name for name in listed_names if name in nullable_names)
         reader = _InstanceReader(adapter=adapter, is_single=is_single, nullable_names=required_by_type)
-    return FormSchema(
-        {**labels, **_build_object(request_schemas, required)},
-        {name: schema["pattern"] for name, schema in response_schemas.items() if "pattern" in schema},
-        Validator(_build_object(response_schemas, required), check_formats=True),
-        reader,
-    )
+    patterns = {name: schema["pattern"] for name, schema in response_schemas.items() if "pattern" in schema}
+    validator = Validator(_build_object(response_schemas, required), check_formats=True)
+    return FormSchema({**labels, **_build_object(request_schemas, required)}, patterns, validator, reader)
 
 
 def _build_object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties}
-    return {**schema, "required": required} if required else schema
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return schema
 
 
 def _check_form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -358,7 +361,8 @@ def _read_field(
     if json_type == "array":
         request_schema, response_schema = _read_multiple_choice(name, schema, definitions)
     elif choices is not None:
-        request_schema, response_schema = choices, {"type": "string", "enum": _list_values(choices)}
+        request_schema = choices
+        response_schema = {"type": "string", "enum": _list_values(choices)}
     else:
         request_schema, response_schema = _read_value(name, schema)
     for low, high in _LIMITS:

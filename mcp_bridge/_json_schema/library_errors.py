@@ -28,7 +28,8 @@ FALSE_SCHEMA = "falseSchema"
 
 def list_causes(error: jsonschema_rs.ValidationError, root: Any, wording: Wording) -> Iterator[ValidationProblem]:
     """Yield the problems for one error of the library. `root` is the whole schema."""
-    path, instance = format_path(error.instance_path), error.instance
+    path = format_path(error.instance_path)
+    instance = error.instance
     keyword = str(error.kind.name)
     if keyword == FALSE_SCHEMA and error.schema_path[-1:] == ["additionalProperties"]:
         yield ValidationProblem(path, FALSE_SCHEMA, f"{path}: additional property not allowed")
@@ -60,7 +61,8 @@ def _list_alternatives(
     model in `Model | None`, the problems are those with this one. Otherwise, they are those with the closest
     alternative.
     """
-    path, alternatives = format_path(error.instance_path), getattr(error.kind, "context", ())
+    path = format_path(error.instance_path)
+    alternatives = getattr(error.kind, "context", ())
     types: dict[str, None] = {}
     candidates: list[Sequence[jsonschema_rs.ValidationError]] = []
     for errors in alternatives:

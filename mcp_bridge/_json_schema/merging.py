@@ -59,12 +59,14 @@ def merge_schemas(first: Any, second: Any) -> dict[str, Any] | None:
 
     The annotations of the first take precedence.
     """
-    first, second = _to_mapping(first), _to_mapping(second)
+    first = _to_mapping(first)
+    second = _to_mapping(second)
     if first is None or second is None:
         return None
-    constraints, second_constraints = select_constraints(first), select_constraints(second)
+    constraints = select_constraints(first)
+    second_constraints = select_constraints(second)
     # With other keywords on both sides, such as `additionalProperties`, the merged keywords would affect each other.
-    if not (_INDEPENDENT.issuperset(constraints) or _INDEPENDENT.issuperset(second_constraints)):
+    if not _INDEPENDENT.issuperset(constraints) and not _INDEPENDENT.issuperset(second_constraints):
         return None
     for keyword in constraints.keys() & second_constraints.keys() - {"required"}:
         if constraints[keyword] != second_constraints[keyword]:

@@ -56,7 +56,10 @@ class ValidationProblem(NamedTuple):
 
 def format_path(steps: Iterable[str | int]) -> str:
     """Return a path in the form of the tool_use API: `$.a[0].b`."""
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = "$"
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path
 
 
 class Wording(NamedTuple):
@@ -104,7 +107,8 @@ def find_problems(
         return
     members = schema.get("enum")
     if isinstance(members, list | tuple) and not any(_is_equal(data, member) for member in members):
-        value, listed_values = wording.format_value(data), wording.format_value(members)
+        value = wording.format_value(data)
+        listed_values = wording.format_value(members)
         yield ValidationProblem(path, "enum", f"{path}: value {value} not in enum {listed_values}")
     if isinstance(data, str):
         yield from _check_bounds("string length", len(data), schema, "minLength", "maxLength", path, wording)

@@ -29,8 +29,11 @@ def resolve_pointer(reference: str, root: Any) -> Any:
         key = token.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping):
             node = node.get(key)
-        elif isinstance(node, list | tuple) and key.isdecimal() and len(key) < _MAX_DIGITS and int(key) < len(node):
-            node = node[int(key)]
+        elif isinstance(node, list | tuple) and key.isdecimal() and len(key) < _MAX_DIGITS:
+            index = int(key)
+            if index >= len(node):
+                return None
+            node = node[index]
         else:
             return None
     return node

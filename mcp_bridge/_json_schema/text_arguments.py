@@ -45,7 +45,9 @@ def _parse_mistyped(data: Mapping[str, Any], cause: BaseException | None) -> Map
         return data
     values = {name: list(value) if isinstance(value, list) else value for name, value in data.items()}
     for problem in cause.errors(include_url=False):
-        name, steps = str(problem["loc"][0]), problem["loc"][1:]
+        # The path of a problem starts with the name of the argument. In a list, an index follows.
+        name = str(problem["loc"][0])
+        steps = problem["loc"][1:]
         if name in data and (problem["type"].endswith("_type") or problem["type"] in _CHOICE_ERRORS):
             index = next((step for step in steps if isinstance(step, int)), None)
             if not isinstance(data[name], list):

@@ -10,7 +10,9 @@ from typing import Any
 
 def make_lazy_getattr(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
     """Return a `__getattr__` for a package (PEP 562). `modules` maps modules to their names."""
-    modules_by_name = {name: module for module, names in modules.items() for name in names}
+    modules_by_name: dict[str, str] = {}
+    for module, names in modules.items():
+        modules_by_name |= dict.fromkeys(names, module)
 
     def find_name(name: str) -> Any:
         if name not in modules_by_name:

@@ -166,4 +166,7 @@ def _list_escapes(character: str, *, least: int) -> Iterator[str]:
 
 
 def _ignore_case(digits: str) -> str:
-    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
+    pattern = ""
+    for digit in digits:
+        pattern += f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+    return pattern

@@ -33,14 +33,17 @@ def find_source_files(root: Path, files: Iterable[Path] = (), modules: Iterable[
     pending = [*files, *_find_modules(root, modules)]
     while pending:
         path = pending.pop(0)
-        if path not in sources:
-            sources[path] = None
-            for file in path.rglob("*.py") if path.is_dir() else [path]:
-                if file.suffix == ".py":
-                    # The import of the file will report an error in it. The parser raises RecursionError or MemoryError
-                    # for code that is nested too deeply.
-                    with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-                        pending += _find_modules(root, list_imports(file.read_bytes()))
+        if path in sources:
+            continue
+        sources[path] = None
+        python_files = list(path.rglob("*.py")) if path.is_dir() else [path]
+        for file in python_files:
+            if file.suffix != ".py":
+                continue
+            # The import of the file will report an error in it. For deep nesting, the parser raises RecursionError
+            # or MemoryError.
+            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                pending += _find_modules(root, list_imports(file.read_bytes()))
     return tuple(sources)
 
 

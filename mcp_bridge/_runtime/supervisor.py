@@ -125,13 +125,11 @@ def _is_wanted(arguments: Sequence[str]) -> bool:
     The arguments are searched without the parser of options, which is not imported yet. With `--shared`, the server is
     another process. A process with threads gets no supervisor, because it cannot fork safely.
     """
-    if (
-        sys.platform != "linux"
-        or arguments[:1] not in (["serve"], ["worker"], ["dev"])
-        or "--shared" in arguments
-        or len(os.listdir("/proc/self/task")) > 1
-    ):
+    if sys.platform != "linux" or arguments[:1] not in (["serve"], ["worker"], ["dev"]):
         return False
+    if "--shared" in arguments or len(os.listdir("/proc/self/task")) > 1:
+        return False
+    # Of several of these options, the last one counts.
     options = [word for word in arguments if word in {"--guard", "--no-guard", "--help", "-h"}]
     return not options or options[-1] == "--guard"
 

@@ -29,7 +29,10 @@ def escape_json(text: str) -> str:
     """Escape the same characters in JSON. This does not change its value, because they occur only in strings."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char in "\t\r\n" else _escape_unit(char) for char in text)
+    escaped_text = ""
+    for char in text:
+        escaped_text += char if char.isprintable() or char in "\t\r\n" else _escape_unit(char)
+    return escaped_text
 
 
 def _escape_unit(char: str) -> str:

@@ -96,6 +96,7 @@ def _copy_plain(value: Any) -> Any:
     value_type = type(value)
     if value_type in _ATOMS:
         return value
+    # Most items are atoms, so checking them here saves most of the nested calls.
     if value_type is dict:
         return {key: item if type(item) in _ATOMS else _copy_plain(item) for key, item in value.items()}
     if value_type is list:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -143,7 +143,9 @@ class ThreadPool:
 
     def _check_stuck(self, quotas: Sequence[Quota]) -> None:
         """Raise Overloaded if abandoned threads occupy all slots that a call with these quotas may have."""
-        counts = Counter(key for slot in self._stuck for key, _ in slot.quotas)
+        counts: Counter[Hashable] = Counter()
+        for slot in self._stuck:
+            counts.update(key for key, _ in slot.quotas)
         if len(self._stuck) >= self._size:
             reason = "All threads are occupied"
         elif any(counts[key] >= quota for key, quota in quotas):

@@ -23,7 +23,9 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
     """
     if steps and steps[0].takes_context:
         first_schema = _find_schema(find_tool, steps[0])
-        return deepcopy(dict(first_schema)) if first_schema and first_schema.get("type", "object") == "object" else {}
+        if first_schema.get("type", "object") == "object":
+            return deepcopy(dict(first_schema))
+        return {}
     schema: dict[str, Any] = {"type": "object"}
     output_keys: set[str] = set()
     for step in steps:
@@ -40,7 +42,9 @@ def infer_input_schema(find_tool: FindTool, steps: Sequence[ChainStep]) -> dict[
 
 def _find_schema(find_tool: FindTool, step: ChainStep) -> Mapping[str, Any]:
     entry = find_tool(step.tool_name)
-    return entry.input_schema if entry is not None and isinstance(entry.input_schema, Mapping) else {}
+    if entry is None or not isinstance(entry.input_schema, Mapping):
+        return {}
+    return entry.input_schema
 
 
 def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[str, Any], output_keys: set[str]) -> None:

@@ -55,7 +55,8 @@ class ChainTool(CheckedHandler, PlanningHandler):
         if problems := self.list_problems():
             message = "This tool is a chain of tools that cannot run. Use other tools, and report this to its author."
             raise errors.ToolError(message, code="chain_invalid", details=problems)
-        steps, context = list(self.steps), dict(data or {})
+        steps = list(self.steps)
+        context = dict(data or {})
         failures: list[str] = []
         ignored_failures: list[str] = []
         for number, step in enumerate(steps, 1):

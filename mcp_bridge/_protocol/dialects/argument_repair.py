@@ -285,7 +285,10 @@ class _Place:
     @cached_property
     def _names(self) -> frozenset[str]:
         """The named properties of the schemas. All others share one place."""
-        return frozenset(name for schema in self._schemas for name in get_mapping(schema, "properties"))
+        names: set[str] = set()
+        for schema in self._schemas:
+            names.update(get_mapping(schema, "properties"))
+        return frozenset(names)
 
     @cached_property
     def optional_names(self) -> frozenset[str]:

@@ -186,7 +186,10 @@ class ShapeBuilder:
 
     def _merge_any(self, shapes: Sequence[Shape]) -> Shape:
         """Return the shape of the objects that fit at least one of the shapes."""
-        names = dict.fromkeys(name for shape in shapes for name in shape.properties)
+        # The keys of a dict are unique, and keep their order.
+        names: dict[str, None] = {}
+        for shape in shapes:
+            names |= dict.fromkeys(shape.properties)
         self._budget.spend(len(names) * len(shapes))
         properties, certain = {}, set()
         for name in names:

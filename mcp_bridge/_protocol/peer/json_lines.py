@@ -189,19 +189,22 @@ def _check_members(data: dict[str, Any]) -> Message | bytes:
 
 def find_invalid_member(data: dict[str, Any]) -> str | None:
     """Return why an object is not a message of JSON-RPC 2.0 (sections 4 and 5), or None."""
-    message_id, error = data.get("id"), data.get("error")
+    message_id = data.get("id")
+    error = data.get("error")
+    has_valid_id = _is_id(message_id)
     if "method" in data:
         is_valid = isinstance(data["method"], str) and isinstance(data.get("params"), dict | None)
-        if is_valid and "id" in data and not _is_id(message_id) and data.get("jsonrpc") == "2.0":
-            return "an id is a string or an integer of at most 64 bits"
     elif isinstance(error, dict):
         is_valid = type(error.get("code")) is int and isinstance(error.get("message"), str)
-        is_valid = is_valid and (message_id is None or _is_id(message_id))
+        # The error about a request with an unreadable id has the id null.
+        is_valid = is_valid and (has_valid_id or message_id is None)
     else:
-        is_valid = "error" not in data and isinstance(data.get("result"), dict) and _is_id(message_id)
-    if is_valid and data.get("jsonrpc") == "2.0":
-        return None
-    return "not a JSON-RPC 2.0 message"
+        is_valid = "error" not in data and isinstance(data.get("result"), dict) and has_valid_id
+    if not is_valid or data.get("jsonrpc") != "2.0":
+        return "not a JSON-RPC 2.0 message"
+    if "method" in data and "id" in data and not has_valid_id:
+        return "an id is a string or an integer of at most 64 bits"
+    return None
 
 
 _NAME_LISTER = json.JSONDecoder(object_pairs_hook=lambda pairs: [name for name, _ in pairs])

@@ -16,7 +16,9 @@ def select_annotations(annotations: Any) -> dict[str, Any]:
     if annotations is None:
         return {}
     values = to_plain_mapping(annotations)
-    audience, priority, last_modified = values.get("audience"), values.get("priority"), values.get("lastModified")
+    audience = values.get("audience")
+    priority = values.get("priority")
+    last_modified = values.get("lastModified")
     valid_values: dict[str, Any] = {}
     if isinstance(audience, list) and all(role in ("user", "assistant") for role in audience):
         valid_values["audience"] = audience

@@ -24,12 +24,24 @@ def from_block(block: Mapping[str, Any]) -> Content | Mapping[str, Any]:
             case "resource":
                 resource = block["resource"]
                 content = _decode_base64(resource["blob"]) if "blob" in resource else _convert_text(resource["text"])
-                uri, mime_type, meta = _convert_text(resource["uri"]), resource.get("mimeType"), resource.get("_meta")
-                return EmbeddedResource(uri, content, mime_type, resource_meta=meta, **common_fields)
+                return EmbeddedResource(
+                    _convert_text(resource["uri"]),
+                    content,
+                    resource.get("mimeType"),
+                    resource_meta=resource.get("_meta"),
+                    **common_fields,
+                )
             case "resource_link":
-                details = (block.get("title"), block.get("description"), block.get("mimeType"), block.get("size"))
-                uri, name = _convert_text(block["uri"]), _convert_text(block["name"])
-                return ResourceLink(uri, name, *details, icons=block.get("icons"), **common_fields)
+                return ResourceLink(
+                    _convert_text(block["uri"]),
+                    _convert_text(block["name"]),
+                    block.get("title"),
+                    block.get("description"),
+                    block.get("mimeType"),
+                    block.get("size"),
+                    icons=block.get("icons"),
+                    **common_fields,
+                )
     except (KeyError, TypeError, ValueError):
         # ValueError includes binascii.Error and UnicodeEncodeError.
         pass

@@ -62,7 +62,9 @@ def render_answer(answer: Answer[Any] | Sampled | Sequence[Root]) -> dict[str, A
             result["content"] = dict(answer.content)
         return result
     if isinstance(answer, Sampled):
-        blocks = [render_block(item, HANDSHAKE) if isinstance(item, Content) else dict(item) for item in answer.content]
+        blocks = []
+        for item in answer.content:
+            blocks.append(render_block(item, HANDSHAKE) if isinstance(item, Content) else dict(item))
         content = blocks[0] if len(blocks) == 1 else blocks
         result = {"role": answer.role, "content": content, "model": answer.model}
         if answer.stop_reason:
