@@ -71,6 +71,7 @@ class _Media(Content):
             object.__setattr__(self, "mime_type", self._find_media_type(path, format))
 
     def _find_media_type(self, path: str | PathLike[str] | None, format: str | None) -> str:
+        """Return the media type by the format or the name of the file, or a default."""
         import mimetypes
 
         if isinstance(self, Audio):

@@ -298,6 +298,7 @@ class CallContext:
         return self._session_state
 
     async def _ask_one(self, question: Question, key: str | None, fallback: Any) -> Any:
+        """Ask a single question. Return the fallback, if there is one, if the client cannot be asked."""
         name = key or ""
         try:
             return (await self.put({name: question}))[name]

@@ -86,6 +86,7 @@ async def explain_call(
 
 
 def _explain_layer(name: str, layer: Any, call: ToolCall, *, has_arguments: bool) -> ExplainedLayer:
+    """Predict the outcome of one of the pipeline's own layers, of which only the validation can stop a call."""
     function = get_step_name(layer)
     if function == "_validate_input":
         tool, limits = layer.args

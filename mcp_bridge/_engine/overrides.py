@@ -48,6 +48,7 @@ class ToolOverride:
         return tool
 
     def _change_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the schema for clients, with other descriptions and without removed arguments. Raises ValueError."""
         argument_schemas = list(walk_applied_schemas(schema, schema))
         names: set[str] = set()
         for argument_schema in argument_schemas:
@@ -83,6 +84,7 @@ class ToolOverride:
         return copy
 
     def _wrap_handler(self, tool: ToolEntry) -> Callable[..., Any]:
+        """Return a handler that adds the fixed arguments, and drops removed ones that a client sends nevertheless."""
         prepared = PreparedEntry(tool)
         fixed = dict(self.fixed)
         removed_names = {*self.hidden, *self.fixed}

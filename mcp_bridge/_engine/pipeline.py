@@ -321,6 +321,7 @@ class Pipeline:
     async def _wait_for_slot(
         self, key: tuple[bool, tuple[Quota, ...]], timeout: float | None, call: ToolCall, ctx: RunningCall
     ) -> Slot:
+        """Wait for a slot as long as a call may run. Raises Overloaded."""
         is_outermost, quotas = key
         seconds = math.inf if timeout is None else timeout
         try:

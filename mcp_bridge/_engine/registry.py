@@ -406,6 +406,7 @@ def _check_result(tool: PreparedEntry, data: Any, start: float, *, validate: boo
 
 
 def _check_output(tool: PreparedEntry, data: Any) -> list[str]:
+    """Return the problems of an output, as the tool_use API describes them."""
     try:
         # The schema describes the JSON that clients see.
         output = to_result(data).output

@@ -104,6 +104,7 @@ class ResourceFinder:
         raise ResourceNotFound(f"Resource not found: {excerpt}{problem}")
 
     def _refresh(self) -> None:
+        """Prepare all entries again if a table has changed."""
         version = self.version
         if version == self._version:
             return
@@ -127,6 +128,8 @@ class ResourceFinder:
 
 
 def _prepare_resource(entry: ResourceEntry | ResourceTemplate) -> PreparedEntry:
+    """Prepare an entry whose results are contents of resources/read."""
+
     def read_contents(value: Any, call: ToolCall) -> ToolResult:
         # Only calls need this module, so a start does not import it.
         from mcp_bridge._protocol.wire.resource_contents import to_contents

@@ -70,6 +70,7 @@ def _is_context_text(text: str) -> bool:
 
 
 def _is_context_node(node: ast.expr) -> bool:
+    """Whether the syntax tree of an annotation names the call context."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in _CONTEXT_NAMES

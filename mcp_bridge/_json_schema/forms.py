@@ -195,6 +195,7 @@ def _get_type_form(source: Any, _text: str) -> FormSchema:
 
 
 def _build_type_form(source: Any) -> FormSchema:
+    """Build the form of a type from the JSON Schema that pydantic generates for it."""
     from pydantic import TypeAdapter
 
     from mcp_bridge._json_schema.generation import UNSUPPORTED_TYPE, FormGenerator
@@ -229,6 +230,7 @@ def _build_type_form(source: Any) -> FormSchema:
 def _build_form(
     schema: Mapping[str, Any], adapter: TypeAdapter[Any] | None = None, *, is_single: bool = False
 ) -> FormSchema:
+    """Build the form of a schema. With an adapter, responses become instances of its type."""
     schema = _check_form_schema(schema)
     definitions = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     request_schemas: dict[str, Any] = {}

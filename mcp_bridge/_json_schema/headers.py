@@ -39,6 +39,7 @@ def check_headers(schema: Any) -> list[str]:
 
 
 def _check_header(name: Any, steps: Steps, schema: Mapping[str, Any]) -> str | None:
+    """Return the problem of an `x-mcp-header` in a schema at these steps, or None."""
     if not isinstance(name, str):
         return f"a header's name is text, not {type(name).__name__}"
     if not re.fullmatch(_FIELD_NAME, name):

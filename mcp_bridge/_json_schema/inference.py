@@ -92,6 +92,7 @@ def infer_signature(function: Callable[..., Any], *, skip: Collection[str] = (),
 
 
 def _infer_output(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
+    """Return the schema of the results, or an empty one if the return annotation cannot be resolved."""
     try:
         annotation = resolve_annotation(function, signature.return_annotation)
         schema = describe_result(annotation)

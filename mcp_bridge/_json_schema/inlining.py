@@ -164,6 +164,7 @@ class _Inliner:
         return copy
 
     def _inline_target(self, reference: str, depth: int) -> Any:
+        """Return the inlined target of a reference, or a placeholder for a recursive one."""
         target = resolve_pointer(reference, self._root)
         if id(target) in self._open_schemas:
             if self._loops is not None:

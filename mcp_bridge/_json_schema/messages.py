@@ -159,6 +159,7 @@ def _is_equal(first: Any, second: Any) -> bool:
 def _check_bounds(
     label: str, size: float, schema: Mapping[str, Any], low_keyword: str, high_keyword: str, path: str, wording: Wording
 ) -> Iterator[ValidationProblem]:
+    """Yield the problem of a size with a minimum and a maximum."""
     low, high = schema.get(low_keyword), schema.get(high_keyword)
     if _is_number(low) and size < low:
         text = f"{path}: {label} {wording.format_value(size)} < {low_keyword} {low}"
@@ -171,6 +172,7 @@ def _check_bounds(
 def _check_object(
     data: dict[Any, Any], schema: Mapping[str, Any], path: str, depth: int, wording: Wording
 ) -> Iterator[ValidationProblem]:
+    """Yield the problems of an object: its required, known and unknown properties."""
     for name in select_texts(schema.get("required")):
         if name not in data:
             yield ValidationProblem(f"{path}.{name}", "required", f"{path}.{name}: required field missing")

@@ -75,6 +75,7 @@ class _TypeSearch:
         return self._types[id(schema)]
 
     def _read_types(self, schema: Mapping[str, Any], depth: int) -> frozenset[str]:
+        """Return the types of a schema that is not `True` or `False`."""
         types = TYPES
         if "type" in schema:
             types = TYPES.intersection(list_declared_types(schema)) or TYPES

@@ -200,6 +200,7 @@ class UriTemplate:
         return f"{path}?{'&'.join(pairs)}" if pairs else path
 
     def _match_path(self, uri: str) -> dict[str, str | list[str]] | None:
+        """Return the values of the variables outside of the query, or None."""
         after = self._after.match(uri[::-1])
         if after is None:
             return None
@@ -347,6 +348,7 @@ def _get_lead(variable: TemplateVariable, *, is_first: bool) -> str:
 
 
 def _parse_expression(match: re.Match[str], *, follows_text: bool) -> Iterator[TemplateVariable]:
+    """Yield the variables of an expression. `follows_text` is whether text of the template precedes it."""
     operator = match["operator"]
     for index, item in enumerate(match["body"].split(",")):
         explode = item.endswith("*")
@@ -370,6 +372,7 @@ def check_uri_start(uri: Any) -> list[str]:
 
 
 def _check_expression(match: re.Match[str]) -> Iterator[str]:
+    """Yield the problems of a single expression."""
     if not match["end"]:
         yield f"'{match[0]}' is not closed. Write a variable as {{name}}"
     elif not match["body"]:
@@ -394,6 +397,7 @@ def _check_variable(item: str, operator: str) -> str:
 
 
 def _check_variables(variables: Sequence[TemplateVariable]) -> Iterator[str]:
+    """Yield the problems of all variables together."""
     if len(variables) > MAX_VARIABLES:
         yield f"it has {len(variables)} variables, a template has {MAX_VARIABLES} at most. Leave some out"
     names: set[str] = set()

@@ -87,6 +87,7 @@ def includes_uri(patterns: Sequence[str], uri: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _split_patterns(patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the patterns after `!`, and all others, in the form for matching."""
     exclude, include = [], []
     for pattern in patterns:
         if pattern.startswith("!"):

@@ -122,6 +122,7 @@ class Limiter:
                 del used[key]
 
     def _admit_waiters(self) -> None:
+        """Give the free slots to waiting callers."""
         while self._queues:
             turn = self._find_turn()
             if turn is None:

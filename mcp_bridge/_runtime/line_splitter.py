@@ -56,6 +56,7 @@ class LineSplitter:
             yield from self._complete_line(b"")
 
     def _complete_line(self, tail: bytes) -> Iterator[bytes | None]:
+        """Yield the line that ends with these bytes, or None if it is too long."""
         if self._is_skipping:
             self._is_skipping, self.skipped = False, 0
             self.fragments = self.fragments[0], (self._skipped_end + tail[-_FRAGMENT_SIZE:])[-_FRAGMENT_SIZE:]

@@ -107,6 +107,7 @@ class Redactor:
         return any(substitute(text) != text for substitute in self.substitutions)
 
     def _has_secret_inside(self, value: Any) -> bool:
+        """Whether JSON-ready data has a secret in a value or a key."""
         if isinstance(value, str):
             return self._has_secret(value)
         if isinstance(value, dict):
@@ -116,6 +117,7 @@ class Redactor:
         return self._has_number_secrets and isinstance(value, int | float) and self._has_secret(str(value))
 
     def _redact_inside(self, value: Any) -> Any:
+        """Return a copy of JSON-ready data without secrets."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, dict):

@@ -146,6 +146,7 @@ def _select_valid(lines: Iterable[str]) -> list[str]:
 
 
 def _build_command(requirements: Sequence[str]) -> str:
+    """Return the command that installs the requirements, for this Python."""
     if importlib.util.find_spec("pip") is not None:
         command = [sys.executable, "-m", "pip", "install"]
     else:

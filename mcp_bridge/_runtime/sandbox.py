@@ -125,6 +125,7 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
 
 
 def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
+    """Yield the options of bubblewrap, in the order in which it applies them."""
     yield from ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     # In a user namespace, a tool could mount file systems in memory without a limit.
     if not sandbox.namespaces:

@@ -88,6 +88,7 @@ class StderrRelay:
         return f"\n[{count} bytes are missing here: they were not read in time]\n".encode()
 
     def _write(self, data: bytes) -> None:
+        """Write data, and drop the rest if the client does not read in time."""
         view = memoryview(data)
         while view:
             # After the first drop, the relay waits no more until the client reads again.

@@ -135,6 +135,7 @@ class Notifier:
             self._event = None
 
     async def wait_for_notification(self) -> None:
+        """Wait until `notify` is called."""
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()

@@ -93,6 +93,7 @@ def copy_value(value: Any) -> Any:
 
 
 def _copy_plain(value: Any) -> Any:
+    """Copy a value of plain types, several times as fast as deepcopy."""
     value_type = type(value)
     if value_type in _ATOMS:
         return value

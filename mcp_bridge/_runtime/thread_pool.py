@@ -156,6 +156,7 @@ class ThreadPool:
         raise Overloaded(f"{reason} by calls that timed out but still run: {names}. Retry later.")
 
     async def _wait_for_slot(self, name: str, quotas: Sequence[Quota], holds: list[Any]) -> Slot:
+        """Wait for a slot until the nearest deadline would pass. Raises Overloaded."""
         # A call that waits too long has to fail as overloaded and not with a timeout of the tool, so its deadlines
         # pause. The other holds are slots, whose deadline is infinite.
         deadlines = [hold for hold in holds if hold.deadline < math.inf]

@@ -101,6 +101,7 @@ def prompt(
 
 
 def _make_arguments(function: Callable[..., Any], signature: Signature) -> tuple[PromptArgument, ...]:
+    """Return the arguments of a prompt, from the schema of the function's parameters."""
     schema = signature.input_schema
     if schema.get("additionalProperties") is not False:
         raise TypeError(

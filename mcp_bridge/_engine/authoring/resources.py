@@ -91,6 +91,7 @@ def _build_resource_entry(
     function: Callable[..., Any],
     completions: Mapping[str, Completions] | None,
 ) -> ResourceEntry | ResourceTemplate:
+    """Return a template if the URI has variables, and a single resource otherwise."""
     # The values of variables are text, which the signature converts to the types of the parameters.
     signature = infer_visible_signature(function, text=True)
     names = [variable.name for variable in variables]

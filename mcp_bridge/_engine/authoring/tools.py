@@ -146,6 +146,7 @@ def _build_tool_entry(
     input_schema: dict[str, Any] | None,
     output_schema: dict[str, Any] | None,
 ) -> ToolEntry:
+    """Return a tool with a schema of the author, or with schemas from the signature."""
     name = name or get_function_name(function)
     if input_schema is not None:
         description = description or function.__doc__ or ""

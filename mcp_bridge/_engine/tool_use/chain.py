@@ -104,6 +104,7 @@ class ToolChain:
                 return
 
     def _run_step(self, step: ChainStep, data: dict[str, Any]) -> Result:
+        """Call the tool of a step, and repeat failed calls as the step allows."""
         for wait in step.list_waits():
             if wait:
                 time.sleep(wait)

@@ -48,6 +48,7 @@ def _find_schema(find_tool: FindTool, step: ChainStep) -> Mapping[str, Any]:
 
 
 def _add_inputs(schema: dict[str, Any], step: ChainStep, tool_schema: Mapping[str, Any], output_keys: set[str]) -> None:
+    """Add the values that a step reads from the initial context to the schema of the chain."""
     properties, required = tool_schema.get("properties"), tool_schema.get("required")
     for target, source in step.input_mapping.items():
         keys = source.split(".")

@@ -126,6 +126,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return calls
 
     async def _run_step(self, step: ChainStep, context: dict[str, Any], ctx: RunningCall) -> ToolResult:
+        """Call the tool of a step, and repeat failed calls as the step allows."""
         for wait in step.list_waits():
             if wait:
                 await anyio.sleep(wait)
@@ -135,6 +136,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
         return result
 
     async def _call_tool(self, step: ChainStep, data: dict[str, Any], ctx: RunningCall) -> ToolResult:
+        """Run the nested call of a step. The result reports every problem, including a timeout of the step."""
         call = ctx.create_call(step.tool_name, data)
         try:
             if step.timeout is None:
@@ -155,6 +157,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
             return to_error_result(error)
 
     def _build_result(self, context: dict[str, Any], failures: Sequence[str], ignored_failures: Sequence[str]) -> Any:
+        """Return the output of the chain, or a ToolResult if steps have failed."""
         output = self._select_output(context)
         notes = [f"{line}\nThe chain continued without this step." for line in ignored_failures]
         if failures:

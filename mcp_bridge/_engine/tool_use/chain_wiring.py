@@ -148,6 +148,7 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
 def _check_type(
     target: str, value: KnownValue, properties: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
+    """Yield a problem if no value of the context's type can fit the argument."""
     tool_types = list_types(properties.get(target, {}), schema)
     value_types = list_types(value.schema, value.root)
     if value_types and tool_types.isdisjoint(value_types):

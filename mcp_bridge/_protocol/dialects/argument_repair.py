@@ -115,6 +115,7 @@ class _ArgumentWalk:
         return self._repaired[key][1]
 
     def _repair_items(self, place: _Place, value: Any, depth: int) -> Any:
+        """Return an object or a list with repaired items, or the same object if nothing is repaired."""
         value = self._choose_alternative(place, value, depth)
         copy: Any
         if isinstance(value, dict):
@@ -127,6 +128,7 @@ class _ArgumentWalk:
         return value if is_unchanged else copy
 
     def _repair_text(self, place: _Place, text: str, depth: int) -> Any:
+        """Return the value of a JSON text if the text itself does not fit and its value has a fitting type."""
         if place.may_be_text and place.accepts(text):
             return text
         # Parsing a text costs steps in proportion to its length, too.
@@ -332,6 +334,7 @@ def _get_prefix(schema: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _list_item_schemas(schema: Mapping[str, Any], index: int) -> Iterator[Any]:
+    """Yield the schemas for the item at an index."""
     prefix = _get_prefix(schema)
     if index < len(prefix):
         yield prefix[index]

@@ -99,6 +99,7 @@ def flatten_root(schema: dict[str, Any], *, label: str = "a schema") -> FlatSche
 
 
 def _flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flat form of a schema. Raises CannotRewrite."""
     shape = ShapeBuilder(schema).build_shape(schema)
     if shape is None:
         raise CannotRewrite("no object fits it")

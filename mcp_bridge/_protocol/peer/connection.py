@@ -277,6 +277,7 @@ class PeerConnection:
                 self._counter.remove_request()
 
     def _receive_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Handle a notification about a request, or pass another one to the service. Never raises."""
         try:
             if method == CANCELLED:
                 request = self._requests.get(_get_key(params, "requestId"))
@@ -302,6 +303,7 @@ class PeerConnection:
         return key
 
     def _receive_response(self, message: Message) -> bool:
+        """Settle the pending request of a response. Return whether there is one."""
         pending = self._pending.pop(self._get_own_key(message, "id"), None)
         if pending is None:
             logger.debug("a response to no request of this side was dropped")

@@ -37,6 +37,7 @@ def render_block(item: Any, version: str) -> dict[str, Any]:
 
 
 def _render_content(content: Content, version: str) -> dict[str, Any]:
+    """Render content in its own form, or as text if `version` does not have this form."""
     content_type = next((base for base in type(content).__mro__ if base in _RENDERERS), None)
     if content_type is None:
         # MCP does not define this class, so its fields are shown as text.

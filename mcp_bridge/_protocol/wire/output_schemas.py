@@ -48,6 +48,7 @@ def simplify_output_schema(schema: Any) -> Any:
 
 
 def _simplify(schema: Any) -> Any:
+    """Return a simplified copy of a schema, from the innermost subschemas outwards."""
     if not isinstance(schema, Mapping):
         return schema
     simple = map_subschemas(schema, _simplify)

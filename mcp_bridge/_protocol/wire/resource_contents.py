@@ -48,6 +48,7 @@ def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
 
 
 def _to_embedded_resource(item: Any, uri: str, mime_type: str | None) -> EmbeddedResource:
+    """Return an item with the URI and the media type of its resource, unless it has its own."""
     if isinstance(item, EmbeddedResource):
         return item if item.uri else replace(item, uri=uri)
     if isinstance(item, Text):

@@ -44,6 +44,7 @@ def render_notification(record: TaskRecord, poll: float) -> dict[str, Any]:
 
 
 def _render_task(record: TaskRecord, poll: float) -> dict[str, Any]:
+    """Render the fields that all forms of a task have in common."""
     order, state = record
     task = {
         "taskId": order.id,

@@ -46,6 +46,7 @@ def unfold(value: Any) -> Any:
 
 
 def _unfold_array(value: Any, method: str) -> Any:
+    """Return the data of an array or scalar by the method of this name."""
     # numpy writes types as "<M8[ns]": a byte order, the type (M8 is a date, m8 a duration) and its unit.
     code = getattr(getattr(value, "dtype", None), "str", "")
     if code[1:4] in ("M8[", "m8[") and code[4:] in ("ns]", "ps]", "fs]", "as]"):

@@ -145,6 +145,7 @@ def _make_plain_schema(definition: ToolDefinition, side: str, schema: Any) -> An
 
 
 def _render_listing(tool: WireTool, version: str) -> dict[str, Any]:
+    """Render a tool for tools/list. Each version of MCP adds fields to those of the earlier ones."""
     definition = tool.definition
     listing: dict[str, Any] = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
     if has_feature(version, STRUCTURED):

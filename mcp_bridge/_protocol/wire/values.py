@@ -228,6 +228,7 @@ def _encode_plain(value: Any) -> EncodedOutput | None:
 
 
 def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     # Python stores this property, so the check does not read the text.
     if text.isascii():
         return text
@@ -271,6 +272,7 @@ class _Conversion:
             ) from error
 
     def convert(self, value: Any, depth: int) -> Any:
+        """Convert a value at this depth."""
         if depth > MAX_DEPTH:
             raise Unreadable(f"the value contains itself or is nested deeper than {MAX_DEPTH} levels")
         if value is None or value is True or value is False:

@@ -73,6 +73,7 @@ class HttpClient:
         raise ServerUnreachable(f"the server redirects more than {MAX_REDIRECTS} times")
 
     def _encode_request(self, request: ApiRequest) -> httpx2.Request:
+        """Return the request in the form of httpx2, with its secrets."""
         url = request.url
         for query in (request.query, request.secret_query):
             if query:
@@ -98,6 +99,7 @@ class HttpClient:
         return self._client.build_request(request.method, url, headers=headers)
 
     async def _exchange(self, request: httpx2.Request) -> HttpResponse:
+        """Send a request and read its response, up to the maximum size."""
         response = await self._client.send(request, stream=True, follow_redirects=False)
         async with aclosing(response):
             body = bytearray()
