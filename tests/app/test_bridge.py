@@ -61,12 +61,12 @@ class ControlledSource(Source):
             self.ended = True
 
 
-def offer(*names: str, problems: tuple[str, ...] = (), partial: bool = False, **fields: Any) -> Offer:
+def make_offer(*names: str, problems: tuple[str, ...] = (), partial: bool = False, **fields: Any) -> Offer:
     tools = [make_entry(lambda data, name=name: name, name, **fields) for name in names]
     return Offer(tools=tools, problems=problems, partial=partial)
 
 
-def bridge_of(*sources: Any, registry: ToolRegistry | None = None, **selection: Any) -> Bridge:
+def build_bridge(*sources: Any, registry: ToolRegistry | None = None, **selection: Any) -> Bridge:
     return Bridge(registry, [AttachedSource(source=source, selection=Selection(**selection)) for source in sources])
 
 
@@ -78,11 +78,11 @@ async def test_sources_start_concurrently_and_the_start_waits_for_all() -> None:
         async def run(self, publish: Publish) -> None:
             self.begun.set()
             await other_of[self.name].begun.wait()
-            publish(offer(self.name))
+            publish(make_offer(self.name))
 
     first, second = Meeting("one"), Meeting("two")
     other_of = {"one": second, "two": first}
-    bridge = bridge_of(first, second)
+    bridge = build_bridge(first, second)
     with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
@@ -93,13 +93,13 @@ async def test_sources_start_concurrently_and_the_start_waits_for_all() -> None:
 async def test_a_source_that_does_not_start_is_published_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.05)
     slow = ControlledSource("slow")
-    bridge = bridge_of(slow, ControlledSource("fast", [offer("fast_tool")]))
+    bridge = build_bridge(slow, ControlledSource("fast", [make_offer("fast_tool")]))
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             assert [tool["name"] for tool in await list_tools(client)] == ["fast_tool"]
             assert "has not started within" in bridge.problems["slow"][0]
             assert slow.publish is not None
-            slow.publish(offer("slow_tool"))
+            slow.publish(make_offer("slow_tool"))
             assert bridge.registry.list_names() == ["fast_tool", "slow_tool"]
     assert bridge.problems["slow"] == []
 
@@ -133,7 +133,7 @@ async def test_a_start_that_computes_in_a_thread_does_not_hold_the_end(tmp_path:
 
     document = tmp_path / "api.json"
     document.write_text('{"openapi": "3.1.0", "paths": {}}')
-    bridge = bridge_of(ComputingSource("api", OpenApiOptions(document=str(document)), SourceContext()))
+    bridge = build_bridge(ComputingSource("api", OpenApiOptions(document=str(document)), SourceContext()))
     try:
         with anyio.fail_after(TIMEOUT / 2):
             async with bridge.run_sources():
@@ -160,8 +160,8 @@ async def test_a_call_waits_for_a_source_that_starts_for_longer_than_first_reque
 
     monkeypatch.setattr("mcp_bridge._server.responses.READY_TIMEOUT", 0.01)
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.01)
-    slow = Slow("slow", [offer("echo")])
-    async with serve_client(bridge_of(ControlledSource("quick", [offer("a")]), slow)) as client:
+    slow = Slow("slow", [make_offer("echo")])
+    async with serve_client(build_bridge(ControlledSource("quick", [make_offer("a")]), slow)) as client:
         with monkeypatch.context() as impatient:
             impatient.setattr("mcp_bridge._app.bridge.START_TIMEOUT", 0.01)
             result = (await client.request("tools/call", {"name": "echo"}))["result"]
@@ -181,7 +181,7 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.01)
     greeting = PromptEntry("greeting", lambda data: "hello")
     resource = ResourceEntry("note://a", lambda data: "text")
-    ready = replace(offer("echo"), prompts=[greeting], resources=[resource])
+    ready = replace(make_offer("echo"), prompts=[greeting], resources=[resource])
     sources = [AttachedSource(ControlledSource("ready", [ready])), AttachedSource(ControlledSource("slow"))]
     bridge = Bridge(None, sources, state=State(tasks=TaskOptions() if tasks else None))
     async with serve_client(bridge) as client:
@@ -194,9 +194,9 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(
 
 @BOTH_LOOPS
 async def test_a_crashed_source_loses_only_its_tools(caplog: pytest.LogCaptureFixture) -> None:
-    bad = ControlledSource("bad", [offer("a", "b")], RuntimeError("broken\npipe"))
-    good = ControlledSource("good", [offer("c")])
-    bridge = bridge_of(bad, good)
+    bad = ControlledSource("bad", [make_offer("a", "b")], RuntimeError("broken\npipe"))
+    good = ControlledSource("good", [make_offer("c")])
+    bridge = build_bridge(bad, good)
     async with connect(bridge) as client:
         assert bridge.registry.list_names() == ["a", "b", "c"]
         bad.go_on.set()
@@ -210,9 +210,9 @@ async def test_a_crashed_source_loses_only_its_tools(caplog: pytest.LogCaptureFi
 
 
 async def test_a_source_that_returns_keeps_its_tools() -> None:
-    source = ControlledSource("s", [offer("a")], stay=False)
+    source = ControlledSource("s", [make_offer("a")], stay=False)
     source.go_on.set()
-    bridge = bridge_of(source)
+    bridge = build_bridge(source)
     async with bridge.run_sources():
         await bridge.wait_until_started()
         await anyio.wait_all_tasks_blocked()
@@ -223,8 +223,8 @@ async def test_a_source_that_returns_keeps_its_tools() -> None:
 @BOTH_LOOPS
 async def test_the_problem_of_a_source_is_the_error_inside_of_exception_groups() -> None:
     group = ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("broken")])])
-    bad = ControlledSource("bad", [offer("a")], group)
-    bridge = bridge_of(bad, ControlledSource("good", [offer("c")]))
+    bad = ControlledSource("bad", [make_offer("a")], group)
+    bridge = build_bridge(bad, ControlledSource("good", [make_offer("c")]))
     async with connect(bridge):
         bad.go_on.set()
         await anyio.wait_all_tasks_blocked()
@@ -234,11 +234,11 @@ async def test_the_problem_of_a_source_is_the_error_inside_of_exception_groups()
 async def test_the_start_fails_if_every_source_ends_without_a_tool() -> None:
     bad, none = (
         ControlledSource("bad", error=ValueError("no file")),
-        ControlledSource("none", [offer(problems=("nothing there",))], stay=False),
+        ControlledSource("none", [make_offer(problems=("nothing there",))], stay=False),
     )
     bad.go_on.set()
     none.go_on.set()
-    bridge = bridge_of(bad, none)
+    bridge = build_bridge(bad, none)
     async with bridge.run_sources():
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(SourceError) as caught:
@@ -247,22 +247,22 @@ async def test_the_start_fails_if_every_source_ends_without_a_tool() -> None:
 
 
 async def test_a_source_without_tools_that_still_lives_may_have_some_later() -> None:
-    source = ControlledSource("s", [offer(problems=("not yet",))])
-    bridge = bridge_of(source)
+    source = ControlledSource("s", [make_offer(problems=("not yet",))])
+    bridge = build_bridge(source)
     async with bridge.run_sources():
         await bridge.wait_until_started()
         assert source.publish is not None
-        source.publish(offer("a"))
+        source.publish(make_offer("a"))
         assert bridge.registry.list_names() == ["a"]
         assert bridge.problems["s"] == []
 
 
 @BOTH_LOOPS
 async def test_the_end_of_the_block_ends_every_source_and_its_error_is_raised_unwrapped() -> None:
-    first, second = ControlledSource("one", [offer("a")]), ControlledSource("two")
+    first, second = ControlledSource("one", [make_offer("a")]), ControlledSource("two")
 
     async def block() -> None:
-        async with bridge_of(first, second).run_sources():
+        async with build_bridge(first, second).run_sources():
             await first.begun.wait()
             await second.begun.wait()
             raise KeyError("mine")
@@ -277,7 +277,9 @@ async def test_the_end_of_the_block_ends_every_source_and_its_error_is_raised_un
 
 
 async def test_two_sources_with_equal_tool_names_stop_the_start_with_an_error_for_both() -> None:
-    bridge = bridge_of(ControlledSource("one", [offer("same", "a")]), ControlledSource("two", [offer("same")]))
+    bridge = build_bridge(
+        ControlledSource("one", [make_offer("same", "a")]), ControlledSource("two", [make_offer("same")])
+    )
     async with bridge.run_sources():
         with pytest.raises(ConfigError) as caught:
             await bridge.wait_until_started()
@@ -290,32 +292,36 @@ async def test_two_sources_with_equal_tool_names_stop_the_start_with_an_error_fo
 async def test_the_name_of_a_tool_in_the_registry_stops_the_start_too() -> None:
     registry = ToolRegistry()
     registry.register(make_entry(lambda data: 1, "same"))
-    bridge = bridge_of(ControlledSource("one", [offer("same")]), registry=registry)
+    bridge = build_bridge(ControlledSource("one", [make_offer("same")]), registry=registry)
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="the registry itself"):
             await bridge.wait_until_started()
 
 
 async def test_a_later_collision_is_reported_and_the_published_tools_stay(caplog: pytest.LogCaptureFixture) -> None:
-    first, second = ControlledSource("one", [offer("a")]), ControlledSource("two", [offer("b")])
-    bridge = bridge_of(first, second)
+    first, second = ControlledSource("one", [make_offer("a")]), ControlledSource("two", [make_offer("b")])
+    bridge = build_bridge(first, second)
     async with connect(bridge) as client:
         assert second.publish is not None
-        second.publish(offer("a", "c"))
+        second.publish(make_offer("a", "c"))
         assert [tool["name"] for tool in await list_tools(client)] == ["a", "b"]
         await bridge.wait_until_started()
         assert "'a' comes from both source 'one' and source 'two'" in bridge.problems["two"][0]
         assert "comes from both" in caplog.text
-        second.publish(offer("c"))
+        second.publish(make_offer("c"))
         assert bridge.registry.list_names() == ["a", "c"]
         assert bridge.problems["two"] == []
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations(["first", "second", "own"])], ids="-".join)
 async def test_the_owner_of_a_name_does_not_depend_on_the_order_of_publication(order: tuple[str, ...]) -> None:
-    offers = {"first": offer("a", "b", partial=True), "second": offer("A", "b", "c", partial=True), "own": offer("a")}
+    offers = {
+        "first": make_offer("a", "b", partial=True),
+        "second": make_offer("A", "b", "c", partial=True),
+        "own": make_offer("a"),
+    }
     sources = {name: ControlledSource(name) for name in offers}
-    bridge = bridge_of(*sources.values())
+    bridge = build_bridge(*sources.values())
     async with bridge.run_sources():
         for name in order:
             await sources[name].begun.wait()
@@ -345,7 +351,7 @@ async def test_the_owner_of_a_name_does_not_depend_on_the_order_of_publication(o
 async def test_tools_are_published_as_selected(
     selection: dict[str, Any], names: list[str], problems: list[str]
 ) -> None:
-    bridge = bridge_of(ControlledSource("s", [offer("read", "fetch", tags=["x"])]), **selection)
+    bridge = build_bridge(ControlledSource("s", [make_offer("read", "fetch", tags=["x"])]), **selection)
     async with bridge.run_sources():
         await bridge.wait_until_started()
         assert bridge.registry.list_names() == names
@@ -353,7 +359,7 @@ async def test_tools_are_published_as_selected(
 
 
 async def test_an_alias_equal_to_another_tool_of_its_source_is_rejected() -> None:
-    bridge = bridge_of(ControlledSource("s", [offer("a", "b")]), alias={"a": "b"})
+    bridge = build_bridge(ControlledSource("s", [make_offer("a", "b")]), alias={"a": "b"})
     async with bridge.run_sources():
         with pytest.raises(ConfigError, match="Two tools in source 's' are named 'b'"):
             await bridge.wait_until_started()
@@ -382,7 +388,7 @@ def test_an_authors_pattern_with_look_around_is_rejected_with_its_place(side: st
 # Settings
 
 
-def settings_of(folder: Path, text: str) -> Any:
+def load_settings(folder: Path, text: str) -> Any:
     path = folder / "bridge.yaml"
     path.write_text(textwrap.dedent(text))
     (folder / "tools.py").write_text("from mcp_bridge import tool\n@tool\ndef greet(): return 'hi'\n")
@@ -390,7 +396,7 @@ def settings_of(folder: Path, text: str) -> Any:
 
 
 async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
-    settings = settings_of(
+    settings = load_settings(
         tmp_path,
         """
         name: mine
@@ -425,7 +431,7 @@ async def test_settings_become_a_running_bridge(tmp_path: Path) -> None:
 
 
 def test_with_reload_clients_do_not_cache_lists(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, "sources: []\n")
+    settings = load_settings(tmp_path, "sources: []\n")
     assert build_from_settings(settings, watch=True).identity.ttl_ms == 0
     assert build_from_settings(settings).identity.ttl_ms == 60_000
 
@@ -449,7 +455,7 @@ def test_with_reload_clients_do_not_cache_lists(tmp_path: Path) -> None:
 def test_a_problem_of_a_source_is_reported_with_file_and_line(
     text: str, line: int, message: str, tmp_path: Path
 ) -> None:
-    settings = settings_of(tmp_path, text)
+    settings = load_settings(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         build_from_settings(settings)
     assert caught.value.path == str(tmp_path / "bridge.yaml")
@@ -467,7 +473,7 @@ def test_invalid_settings_without_a_file_are_rejected_without_a_place() -> None:
 
 
 async def test_a_module_named_in_the_settings_is_a_source_of_that_name(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, "sources:\n  - {type: python, module: textwrap, tools: [dedent]}\n")
+    settings = load_settings(tmp_path, "sources:\n  - {type: python, module: textwrap, tools: [dedent]}\n")
     bridge = build_from_settings(settings)
     async with connect(bridge) as client:
         assert get_text(await call(client, "dedent", text="  a")) == "a"

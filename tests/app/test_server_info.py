@@ -290,14 +290,14 @@ async def test_an_app_has_the_given_name_lifespan_hosts_and_origins() -> None:
     )
     async with app.lifespan():
         assert steps == ["open"]
-        assert await ask_app(app, "shop.example", "https://shop.example") == 200
-        assert await ask_app(app, "other.example", "https://shop.example") == 421
-        assert await ask_app(app, "shop.example", "https://other.example") == 403
+        assert await request_health(app, "shop.example", "https://shop.example") == 200
+        assert await request_health(app, "other.example", "https://shop.example") == 421
+        assert await request_health(app, "shop.example", "https://other.example") == 403
     assert steps == ["open", "closed"]
 
 
-async def ask_app(app: Any, host: str, origin: str) -> int:
-    """The status of a request to /health."""
+async def request_health(app: Any, host: str, origin: str) -> int:
+    """Return the HTTP status of a request to /health."""
     messages: list[Any] = []
 
     async def receive() -> Any:

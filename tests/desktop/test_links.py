@@ -59,7 +59,7 @@ def test_goose_takes_no_path_from_a_link() -> None:
         build_install_link("goose", ENTRY)
 
 
-@pytest.mark.parametrize("name", ["zed", "claude-desktop", "nobody"])
+@pytest.mark.parametrize("name", ["zed", "claude-desktop", "unknown-client"])
 def test_other_clients_have_no_links(name: str) -> None:
     with pytest.raises(ConfigError, match="There are links for: vscode, cursor, goose, lm-studio"):
         build_install_link(name, ENTRY)

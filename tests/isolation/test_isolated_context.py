@@ -90,21 +90,21 @@ class Case:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-def asking(kind: str, *answers: Any, words: str) -> Case:
+def make_asking_call(kind: str, *answers: Any, words: str) -> Case:
     """Return a call of the tool with one kind of form."""
     return Case("asks", answers, (words,), {"kind": kind})
 
 
 CASES: dict[str, Case] = {
-    **{kind: asking(kind, answer, words="accept") for kind, answer in ACCEPTED.items()},
-    **{kind: asking(kind, words="internal error") for kind in REJECTED},
-    "declined": asking("dataclass", "decline", words="decline"),
-    "cancelled": asking("dataclass", "cancel", words="cancel"),
-    "fits the second time": asking("model", {"row": 13}, {"row": 5}, words="accept"),
-    "fits the third time": asking("model", {"row": 0}, {"row": 13}, {"row": 5}, words="accept"),
-    "a required field is missing": asking("str", {}, {"value": "x"}, words="accept"),
-    "a model that never fits": asking("model", *[{"row": 13}] * 3, words="invalid_answer"),
-    "a schema that never fits": asking("schema", *[{"name": "x"}] * 3, words="invalid_answer"),
+    **{kind: make_asking_call(kind, answer, words="accept") for kind, answer in ACCEPTED.items()},
+    **{kind: make_asking_call(kind, words="internal error") for kind in REJECTED},
+    "declined": make_asking_call("dataclass", "decline", words="decline"),
+    "cancelled": make_asking_call("dataclass", "cancel", words="cancel"),
+    "fits the second time": make_asking_call("model", {"row": 13}, {"row": 5}, words="accept"),
+    "fits the third time": make_asking_call("model", {"row": 0}, {"row": 13}, {"row": 5}, words="accept"),
+    "a required field is missing": make_asking_call("str", {}, {"value": "x"}, words="accept"),
+    "a model that never fits": make_asking_call("model", *[{"row": 13}] * 3, words="invalid_answer"),
+    "a schema that never fits": make_asking_call("schema", *[{"name": "x"}] * 3, words="invalid_answer"),
     "from a thread": Case("asks_from_a_thread", ({"value": "x"},), ("'x'",)),
     "a page": Case("asks_to_open", ("accept",), ("accept",)),
     "no page": Case("asks_to_open", (), ("internal error",), {"url": "nowhere"}),

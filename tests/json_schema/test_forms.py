@@ -129,14 +129,14 @@ def make_form_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
-def property_of(form_schema: Any) -> dict[str, Any]:
-    """Return the only property of a form for a single value."""
+def create_single_property(form_schema: Any) -> dict[str, Any]:
+    """Create a form for a single value, and return its only property."""
     (subschema,) = create_form(form_schema).schema["properties"].values()
     return subschema
 
 
-def on_the_wire(value: Mapping[str, Any], version: Any) -> bool:
-    """Whether one of the specification's kinds of property has all of these keywords, with values of these types."""
+def matches_a_property_type(value: Mapping[str, Any], version: Any) -> bool:
+    """Return whether a kind of property in the specification has all of these keywords, with values of these types."""
     for model in typing.get_args(version.PrimitiveSchemaDefinition):
         try:
             instance = model.model_validate(value, strict=True)
@@ -176,7 +176,7 @@ def test_a_form_has_only_keywords_of_the_specification(form_schema: Any) -> None
         params = version.ElicitRequestFormParams(message="?", requestedSchema=schema)
         assert params.requested_schema.model_dump(by_alias=True, exclude_unset=True) == schema
         for subschema in schema["properties"].values():
-            assert on_the_wire(subschema, version), subschema
+            assert matches_a_property_type(subschema, version), subschema
     assert json.loads(json.dumps(schema)) == schema
 
 
@@ -210,17 +210,17 @@ def test_a_single_value_is_asked_for_as_the_property_value(form_schema: Any, pro
 
 
 def test_an_enums_values_are_the_choices() -> None:
-    assert property_of(Size) == {"type": "string", "enum": ["small", "extra-large"]}
+    assert create_single_property(Size) == {"type": "string", "enum": ["small", "extra-large"]}
 
 
 def test_members_with_more_informative_names_than_values_are_titles() -> None:
     choices = [{"const": "#ff0000", "title": "Red"}, {"const": "#006400", "title": "Dark green"}]
-    assert property_of(Colour) == {"type": "string", "oneOf": choices}
-    assert property_of(list[Colour]) == {"type": "array", "items": {"anyOf": choices}}
+    assert create_single_property(Colour) == {"type": "string", "oneOf": choices}
+    assert create_single_property(list[Colour]) == {"type": "array", "items": {"anyOf": choices}}
 
 
 def test_an_enums_docstring_has_titles_and_a_description() -> None:
-    assert property_of(Pace) == {
+    assert create_single_property(Pace) == {
         "type": "string",
         "description": "How fast to go.",
         "oneOf": [{"const": "slow", "title": "Slow and scenic"}, {"const": "fast", "title": "As fast as allowed"}],

@@ -34,8 +34,8 @@ class Place(BaseModel):
     region: Annotated[str, Header("Region")]
 
 
-def schema_of(annotation: Any, **default: Any) -> dict[str, Any]:
-    """The schema of a parameter `region` of this type."""
+def infer_region_schema(annotation: Any, **default: Any) -> dict[str, Any]:
+    """Return the schema of a parameter `region` of this type."""
 
     def query(region: annotation, other: int = 1) -> str:
         """Ask."""
@@ -68,11 +68,11 @@ def schema_of(annotation: Any, **default: Any) -> dict[str, Any]:
     ],
 )
 def test_a_header_is_in_the_schema_of_its_parameter(annotation: Any, expected: dict[str, Any]) -> None:
-    assert schema_of(annotation) == {**expected, "x-mcp-header": "Region"}
+    assert infer_region_schema(annotation) == {**expected, "x-mcp-header": "Region"}
 
 
 def test_a_default_makes_a_header_optional() -> None:
-    assert schema_of(Annotated[str, Header("Region")], default="east")["default"] == "east"
+    assert infer_region_schema(Annotated[str, Header("Region")], default="east")["default"] == "east"
 
 
 def test_an_enum_that_is_a_header_is_a_plain_parameter_elsewhere() -> None:
@@ -88,7 +88,7 @@ def test_an_enum_that_is_a_header_is_a_plain_parameter_elsewhere() -> None:
 
 
 def test_a_property_of_a_model_can_be_a_header() -> None:
-    assert schema_of(Place)["properties"]["region"] == {"type": "string", "x-mcp-header": "Region"}
+    assert infer_region_schema(Place)["properties"]["region"] == {"type": "string", "x-mcp-header": "Region"}
 
 
 async def test_clients_receive_and_accept_headers() -> None:
@@ -126,7 +126,7 @@ SECRET = "this is a secret"
 )
 def test_the_decorator_rejects_a_header_that_mcp_forbids(annotation: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message) as error_info:
-        schema_of(annotation)
+        infer_region_schema(annotation)
     assert "query: #/" in str(error_info.value)
 
 
@@ -147,11 +147,11 @@ def test_a_header_with_the_name_of_a_secret_is_rejected() -> None:
 # Schemas written by hand
 
 
-def prop(**more: Any) -> dict[str, Any]:
+def make_property(**more: Any) -> dict[str, Any]:
     return {"type": "string", "x-mcp-header": "Region", **more}
 
 
-def of(**properties: Any) -> dict[str, Any]:
+def make_object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
@@ -161,12 +161,19 @@ def of(**properties: Any) -> dict[str, Any]:
         "text",
         {},
         True,
-        of(region=prop(type="integer"), place=of(other=prop(type="boolean", **{"x-mcp-header": "Other"}))),
-        of(region={"type": "string", "default": {"x-mcp-header": "data"}, "enum": [{"x-mcp-header": "data"}]}),
+        make_object(
+            region=make_property(type="integer"),
+            place=make_object(other=make_property(type="boolean", **{"x-mcp-header": "Other"})),
+        ),
+        make_object(region={"type": "string", "default": {"x-mcp-header": "data"}, "enum": [{"x-mcp-header": "data"}]}),
         {"properties": "text", "allOf": {"x-mcp-header": 1}, "not": 5},
-        of(**{"x-mcp-header": {"type": "string"}}),
-        of(region=prop(**{"x-mcp-header": "!#$%&'*+-.^_`|~09azAZ"})),
-        of(max_tokens=prop(type="integer"), secretary=prop(**{"x-mcp-header": "By"}), tokenize={"type": "boolean"}),
+        make_object(**{"x-mcp-header": {"type": "string"}}),
+        make_object(region=make_property(**{"x-mcp-header": "!#$%&'*+-.^_`|~09azAZ"})),
+        make_object(
+            max_tokens=make_property(type="integer"),
+            secretary=make_property(**{"x-mcp-header": "By"}),
+            tokenize={"type": "boolean"},
+        ),
     ],
 )
 def test_a_valid_schema_has_no_problems(schema: Any) -> None:
@@ -176,7 +183,7 @@ def test_a_valid_schema_has_no_problems(schema: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a\r\nX: 1", "ä", "a:b", 5, ["a"]])
 def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
-    schema = of(region=prop(**{"x-mcp-header": name}))
+    schema = make_object(region=make_property(**{"x-mcp-header": name}))
     [line] = check_headers(schema)
     assert line.startswith("#/properties/region/x-mcp-header: ")
     assert find_invalid_x_mcp_header(schema) is not None
@@ -184,30 +191,32 @@ def test_a_header_has_a_name_that_http_allows(name: Any) -> None:
 
 @pytest.mark.parametrize("type_name", ["number", "object", ["string"], None])
 def test_a_header_has_one_primitive_type(type_name: Any) -> None:
-    schema = of(region=prop(type=type_name))
+    schema = make_object(region=make_property(type=type_name))
     assert check_headers(schema) == [f"#/properties/region/x-mcp-header: {TYPE}"]
     assert find_invalid_x_mcp_header(schema) is not None
 
 
 ELSEWHERE = {
     "x-mcp-header": {"x-mcp-header": "Region"},
-    "items/x-mcp-header": {"items": prop()},
-    "items/properties/region/x-mcp-header": {"items": of(region=prop())},
-    "prefixItems/1/x-mcp-header": {"prefixItems": [{}, prop()]},
-    "anyOf/0/x-mcp-header": {"anyOf": [prop(), {"type": "null"}]},
-    "oneOf/0/properties/region/x-mcp-header": {"oneOf": [of(region=prop())]},
-    "allOf/0/properties/region/x-mcp-header": {"allOf": [of(region=prop())]},
-    "not/properties/region/x-mcp-header": {"not": of(region=prop())},
-    "if/properties/region/x-mcp-header": {"if": of(region=prop())},
-    "then/properties/region/x-mcp-header": {"then": of(region=prop())},
-    "else/properties/region/x-mcp-header": {"else": of(region=prop())},
-    "patternProperties/^a/x-mcp-header": {"patternProperties": {"^a": prop()}},
-    "additionalProperties/x-mcp-header": {"additionalProperties": prop()},
-    "dependentSchemas/a/properties/region/x-mcp-header": {"dependentSchemas": {"a": of(region=prop())}},
-    "$defs/Place/properties/region/x-mcp-header": {"$defs": {"Place": of(region=prop())}},
-    "definitions/Place/x-mcp-header": {"definitions": {"Place": prop()}},
-    "propertyNames/x-mcp-header": {"propertyNames": prop()},
-    "contentSchema/x-mcp-header": {"contentSchema": prop()},
+    "items/x-mcp-header": {"items": make_property()},
+    "items/properties/region/x-mcp-header": {"items": make_object(region=make_property())},
+    "prefixItems/1/x-mcp-header": {"prefixItems": [{}, make_property()]},
+    "anyOf/0/x-mcp-header": {"anyOf": [make_property(), {"type": "null"}]},
+    "oneOf/0/properties/region/x-mcp-header": {"oneOf": [make_object(region=make_property())]},
+    "allOf/0/properties/region/x-mcp-header": {"allOf": [make_object(region=make_property())]},
+    "not/properties/region/x-mcp-header": {"not": make_object(region=make_property())},
+    "if/properties/region/x-mcp-header": {"if": make_object(region=make_property())},
+    "then/properties/region/x-mcp-header": {"then": make_object(region=make_property())},
+    "else/properties/region/x-mcp-header": {"else": make_object(region=make_property())},
+    "patternProperties/^a/x-mcp-header": {"patternProperties": {"^a": make_property()}},
+    "additionalProperties/x-mcp-header": {"additionalProperties": make_property()},
+    "dependentSchemas/a/properties/region/x-mcp-header": {
+        "dependentSchemas": {"a": make_object(region=make_property())}
+    },
+    "$defs/Place/properties/region/x-mcp-header": {"$defs": {"Place": make_object(region=make_property())}},
+    "definitions/Place/x-mcp-header": {"definitions": {"Place": make_property()}},
+    "propertyNames/x-mcp-header": {"propertyNames": make_property()},
+    "contentSchema/x-mcp-header": {"contentSchema": make_property()},
 }
 """Schemas that have a header where no parameter is, by its place in them."""
 
@@ -220,12 +229,17 @@ def test_a_header_is_reached_by_properties_alone() -> None:
 
 
 def test_schemas_in_a_tuple_are_searched_as_those_in_a_list() -> None:
-    [line] = check_headers(of(region={"anyOf": (prop(), {"type": "null"})}))
+    [line] = check_headers(make_object(region={"anyOf": (make_property(), {"type": "null"})}))
     assert line.startswith("#/properties/region/anyOf/0/x-mcp-header: a header is a parameter itself")
 
 
 def test_every_header_that_is_wrong_has_a_line() -> None:
-    schema = of(a=prop(), b=prop(type="number"), c=of(d=prop(**{"x-mcp-header": "region"})), e=prop(format="password"))
+    schema = make_object(
+        a=make_property(),
+        b=make_property(type="number"),
+        c=make_object(d=make_property(**{"x-mcp-header": "region"})),
+        e=make_property(format="password"),
+    )
     assert [line.split(": ")[0] for line in check_headers(schema)] == [
         "#/properties/b/x-mcp-header",
         "#/properties/c/properties/d/x-mcp-header",
@@ -234,7 +248,7 @@ def test_every_header_that_is_wrong_has_a_line() -> None:
 
 
 def test_a_schema_that_contains_itself_is_judged_too() -> None:
-    schema: dict[str, Any] = of(region=prop(type="number"))
+    schema: dict[str, Any] = make_object(region=make_property(type="number"))
     schema["properties"]["again"] = schema["not"] = schema
     assert f"#/properties/region/x-mcp-header: {TYPE}" in check_headers(schema)
 
@@ -242,9 +256,9 @@ def test_a_schema_that_contains_itself_is_judged_too() -> None:
 # Secrets
 
 
-def named(*names: str) -> dict[str, Any]:
-    """A schema with a header for each of these properties."""
-    return of(**{name: prop(**{"x-mcp-header": f"H{number}"}) for number, name in enumerate(names)})
+def make_schema_with_headers(*names: str) -> dict[str, Any]:
+    """Return a schema with a header for each of these properties."""
+    return make_object(**{name: make_property(**{"x-mcp-header": f"H{number}"}) for number, name in enumerate(names)})
 
 
 def test_a_property_with_the_name_of_a_secret_is_rejected() -> None:
@@ -255,7 +269,7 @@ def test_a_property_with_the_name_of_a_secret_is_rejected() -> None:
         "credential", "credentials", "private_key", "privateKeyPem", "privatekey", "access_key", "AccessKeyId",
         "secretKey", "signing_key",
     ]  # fmt: skip
-    lines = check_headers(named(*names))
+    lines = check_headers(make_schema_with_headers(*names))
     assert len(lines) == len(names)
     for name, line in zip(names, lines, strict=True):
         assert f"'{name}' is the name of a secret. Headers are visible and logged on their way" in line
@@ -263,16 +277,16 @@ def test_a_property_with_the_name_of_a_secret_is_rejected() -> None:
 
 def test_a_word_that_only_looks_like_a_secret_is_allowed() -> None:
     names = ["max_tokens", "tokenizer", "secretary", "key", "access", "monkey", "author", "api", "keyApi"]
-    assert check_headers(named(*names)) == []
+    assert check_headers(make_schema_with_headers(*names)) == []
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        of(key=prop(format="password")),
-        of(key=prop(writeOnly=True)),
-        of(credentials=of(value=prop())),
-        of(value=prop(**{"x-mcp-header": "Authorization"})),
+        make_object(key=make_property(format="password")),
+        make_object(key=make_property(writeOnly=True)),
+        make_object(credentials=make_object(value=make_property())),
+        make_object(value=make_property(**{"x-mcp-header": "Authorization"})),
     ],
 )
 def test_a_secret_is_rejected_by_its_name_format_or_write_only(schema: dict[str, Any]) -> None:
@@ -281,7 +295,7 @@ def test_a_secret_is_rejected_by_its_name_format_or_write_only(schema: dict[str,
 
 
 def test_a_secret_that_is_not_a_header_is_allowed() -> None:
-    assert check_headers(of(password={"type": "string", "format": "password"})) == []
+    assert check_headers(make_object(password={"type": "string", "format": "password"})) == []
 
 
 # The same judgement as the SDK's
@@ -293,7 +307,7 @@ LEAF = st.fixed_dictionaries(
 )
 
 
-def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def generate_nested_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     properties = st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3)
     return st.fixed_dictionaries(
         {},
@@ -311,6 +325,6 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @use_examples(40)
-@given(st.recursive(LEAF, nested, max_leaves=8))
+@given(st.recursive(LEAF, generate_nested_schemas, max_leaves=8))
 def test_exactly_the_headers_that_clients_would_drop_are_reported(schema: Any) -> None:
     assert (check_headers(schema) == []) == (find_invalid_x_mcp_header(schema) is None)

@@ -28,7 +28,7 @@ DEFAULTS = (..., None, "x", 1, 1.5, True, math.inf)
 
 
 def infer(annotation: Any, default: Any = ...) -> str:
-    """The description and schema of a function with parameters of a type, one of them described, as JSON."""
+    """Return the description and the schema of a function with parameters of a type, one of them described, as JSON."""
 
     def function(first, *, second=default):  # type: ignore[no-untyped-def]
         """Do it.

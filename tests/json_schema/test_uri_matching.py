@@ -63,7 +63,7 @@ def test_a_template_that_cannot_be_matched_is_rejected() -> None:
 
 
 @st.composite
-def templates(draw: st.DrawFn) -> str:
+def generate_templates(draw: st.DrawFn) -> str:
     """Generate mostly valid templates with distinct names."""
     names = iter("bcdefghijklmnopq")
     parts = []
@@ -77,9 +77,9 @@ def templates(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[str, str]:
-    """Generate a valid template, and a URI that it expands to, or nearly."""
-    template = draw(templates())
+def generate_pairs(draw: st.DrawFn) -> tuple[str, str]:
+    """Generate a valid template, and a URI that is its expansion or close to it."""
+    template = draw(generate_templates())
     try:
         official = OfficialTemplate.parse(template)
     except InvalidUriTemplate:
@@ -99,7 +99,7 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @use_examples(500)
-@given(pairs() | st.tuples(templates(), st.text(LETTERS).map("a:x{}".format)))
+@given(generate_pairs() | st.tuples(generate_templates(), st.text(LETTERS).map("a:x{}".format)))
 @example(("a:x{;b}", "a:x;b=;b"))
 @example(("a:x{b}a:x", "a:xa:xa:x"))
 @example(("a:x=;b{;b}=c{+d}", "a:x=;b;b=c=c"))

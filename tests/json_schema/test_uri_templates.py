@@ -147,15 +147,15 @@ def test_a_template_at_its_limits_is_fine() -> None:
         assert can_be_matched(template)
 
 
-def parts(operators: str = "+#./;?&") -> st.SearchStrategy[str]:
-    """Literals and expressions, right ones and nearly right ones."""
+def generate_parts(operators: str = "+#./;?&") -> st.SearchStrategy[str]:
+    """Generate literals and expressions, some with a small error."""
     name = st.sampled_from(["a", "b", "c.d", "e_1", "f", "g", "h", "a.", "", "i-j"])
     item = st.tuples(name, st.sampled_from(["", "", "", "*", ":3"])).map("".join)
     inner = st.tuples(st.sampled_from(["", *operators]), st.lists(item, min_size=1, max_size=3).map(",".join))
     return inner.map(lambda both: "{" + "".join(both) + "}") | st.sampled_from(["/", "x", "?", "#", ",", "}", "{"])
 
 
-templates = st.lists(parts(), max_size=6).map("".join) | st.text(LETTERS) | st.text()
+templates = st.lists(generate_parts(), max_size=6).map("".join) | st.text(LETTERS) | st.text()
 
 
 @given(templates)
@@ -264,7 +264,7 @@ def test_completions_that_are_text_are_rejected(marking: Callable[..., Any], com
 # Sources
 
 
-def nothing(data: Any) -> str:
+def accept_none(data: Any) -> str:
     return "nothing"
 
 
@@ -274,9 +274,9 @@ class MixedSource(Source):
     async def run(self, publish: Publish) -> None:
         publish(
             Offer(
-                tools=[ToolEntry("fine", "", nothing)],
-                resources=[ResourceEntry("notes", nothing), ResourceEntry("a://b", nothing)],
-                templates=[ResourceTemplate("a://{x}{y}", nothing), ResourceTemplate("a://{x}/{y}", nothing)],
+                tools=[ToolEntry("fine", "", accept_none)],
+                resources=[ResourceEntry("notes", accept_none), ResourceEntry("a://b", accept_none)],
+                templates=[ResourceTemplate("a://{x}{y}", accept_none), ResourceTemplate("a://{x}/{y}", accept_none)],
             )
         )
 
@@ -311,7 +311,7 @@ async def test_clients_read_and_complete_the_other_entries_of_the_offer() -> Non
             assert completion.completion.values == []
 
 
-def validated(folder: Path, text: str) -> Any:
+def run_validate(folder: Path, text: str) -> Any:
     """Return the report of `mcp-bridge validate` about a file, in a separate process."""
     (folder / "tools.py").write_text(text)
     command = [sys.executable, "-m", "mcp_bridge", "validate", "--json"]
@@ -321,7 +321,7 @@ def validated(folder: Path, text: str) -> Any:
 
 
 def test_validate_reports_entries_that_serve_would_reject(tmp_path: Path) -> None:
-    report = validated(
+    report = run_validate(
         tmp_path,
         "from mcp_bridge.sources import ResourceEntry, ResourceTemplate, ToolEntry\n"
         "fine = ToolEntry('fine', '', lambda data: 1)\n"
@@ -332,7 +332,7 @@ def test_validate_reports_entries_that_serve_would_reject(tmp_path: Path) -> Non
 
 
 def test_validate_reports_the_line_of_a_rejected_decorator(tmp_path: Path) -> None:
-    report = validated(
+    report = run_validate(
         tmp_path,
         "from mcp_bridge import resource\n\n@resource('a://{x:3}')\ndef cut(x: str) -> str:\n    return x\n",
     )

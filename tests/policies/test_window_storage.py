@@ -26,8 +26,8 @@ STEPS = st.lists(st.tuples(st.integers(0, 50).map(STEP.__mul__), st.sampled_from
 
 
 @contextmanager
-def stopped_clock() -> Iterator[Callable[[float], None]]:
-    """Stop the time of rate limits, and yield a function that lets seconds pass.
+def stop_clock() -> Iterator[Callable[[float], None]]:
+    """Stop the time of rate limits, and yield a function that advances it by seconds.
 
     The event loops in other threads keep their time. Otherwise their new timers would never fire.
     """
@@ -47,7 +47,7 @@ def stopped_clock() -> Iterator[Callable[[float], None]]:
 def decide(limiter: RateLimiter, item: RateLimitItem, steps: Sequence[tuple[float, str]]) -> list[object]:
     """Return for each call whether it would run, whether it runs, and how many are left then."""
     decisions: list[object] = []
-    with stopped_clock() as advance:
+    with stop_clock() as advance:
         for seconds, key in steps:
             advance(seconds)
             decisions.append((limiter.test(item, key), limiter.hit(item, key)))
@@ -70,7 +70,7 @@ def test_the_storage_decides_like_the_storage_of_the_package(
 def test_keys_without_calls_in_their_windows_are_removed(strategy: type[RateLimiter]) -> None:
     storage, item = WindowStorage(), RateLimitItemPerMinute(5)
     limiter = strategy(storage)
-    with stopped_clock() as advance:
+    with stop_clock() as advance:
         for number in range(MIN_KEYS):
             assert limiter.hit(item, str(number))
         assert len(storage) == MIN_KEYS

@@ -89,7 +89,7 @@ def test_a_worker_cannot_make_the_bridge_s_stderr_nonblocking(isolation: object,
 
 
 @contextlib.asynccontextmanager
-async def printing(script: str) -> AsyncIterator[Process]:
+async def run_script(script: str) -> AsyncIterator[Process]:
     async with await anyio.open_process([sys.executable, "-S", "-c", script], stdout=None) as process:
         with anyio.fail_after(TIMEOUT):
             yield process
@@ -103,7 +103,7 @@ async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
     source, sink = os.pipe()
     reader = threading.Thread(target=lambda: output.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
     reader.start()
-    async with printing("import sys; sys.stderr.write('x' * 1_000_000)") as process:
+    async with run_script("import sys; sys.stderr.write('x' * 1_000_000)") as process:
         assert process.stderr is not None
         await relay_output(process.stderr, sink)
     os.close(sink)
@@ -115,7 +115,7 @@ async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
 @BOTH_LOOPS
 async def test_unread_output_does_not_block_the_event_loop() -> None:
     source, sink = os.pipe()
-    async with printing("import sys; sys.stderr.write('x' * 150_000)") as process:
+    async with run_script("import sys; sys.stderr.write('x' * 150_000)") as process:
         assert process.stderr is not None
         before = time.process_time()
         await relay_output(process.stderr, sink)
@@ -130,7 +130,7 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
     os.set_blocking(terminal, False)
     tty.setraw(terminal)
     # Output without a reader is dropped after a second.
-    await print_lines("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)
+    await relay_script_output("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)
 
     def read_all() -> None:
         while not output.endswith(b"the last line\n"):
@@ -138,7 +138,7 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
 
     reader = threading.Thread(target=read_all, daemon=True)
     reader.start()
-    await print_lines("print('the last line')", terminal, labeller)
+    await relay_script_output("print('the last line')", terminal, labeller)
     reader.join(TIMEOUT)
     lines = output.decode().splitlines()
     assert 2 < len(lines) < 9
@@ -148,16 +148,16 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
     os.close(terminal)
 
 
-async def print_lines(script: str, target: int, labeller: LineLabeller) -> None:
-    """Relay the output of a script until its end."""
-    async with printing(f"import sys; sys.stdout = sys.stderr; {script}") as process:
+async def relay_script_output(script: str, target: int, labeller: LineLabeller) -> None:
+    """Run a script, and relay its output until it ends."""
+    async with run_script(f"import sys; sys.stdout = sys.stderr; {script}") as process:
         assert process.stderr is not None
         await relay_output(process.stderr, target, labeller)
 
 
 async def test_a_worker_that_prints_endlessly_is_throttled() -> None:
     with open(os.devnull, "wb") as sink:  # noqa: ASYNC230
-        async with printing("import os\nwhile True: os.write(2, b'x' * 65536)") as process:
+        async with run_script("import os\nwhile True: os.write(2, b'x' * 65536)") as process:
             assert process.stderr is not None
             before = time.process_time()
             with anyio.move_on_after(2):

@@ -40,7 +40,9 @@ class Crowd:
 
 
 @asynccontextmanager
-async def waiting(limiter: Limiter, names: Sequence[str], *, quota: float = float("inf")) -> AsyncIterator[Crowd]:
+async def keep_callers_waiting(
+    limiter: Limiter, names: Sequence[str], *, quota: float = float("inf")
+) -> AsyncIterator[Crowd]:
     """Let these callers wait, one after the other. After the block, the remaining ones are cancelled."""
     crowd = Crowd(limiter, quota)
     with anyio.fail_after(TIMEOUT):
@@ -76,7 +78,7 @@ async def test_a_caller_without_a_key_gets_the_slot_that_it_waits_for() -> None:
 
 async def test_keys_that_wait_take_turns_and_callers_of_one_key_come_in_order() -> None:
     limiter = Limiter(1)
-    async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "b2", "c1"]) as crowd:
+    async with keep_callers_waiting(limiter, ["x", "a1", "a2", "a3", "b1", "b2", "c1"]) as crowd:
         for _ in range(7):
             await crowd.release_one()
         assert crowd.admitted == ["x", "a1", "b1", "c1", "a2", "b2", "a3"]
@@ -85,7 +87,7 @@ async def test_keys_that_wait_take_turns_and_callers_of_one_key_come_in_order() 
 
 async def test_a_key_at_its_quota_waits_while_others_use_the_rest_of_the_total() -> None:
     limiter = Limiter(3)
-    async with waiting(limiter, ["a1", "a2", "a3", "b1", "c1"], quota=1) as crowd:
+    async with keep_callers_waiting(limiter, ["a1", "a2", "a3", "b1", "c1"], quota=1) as crowd:
         assert crowd.admitted == ["a1", "b1", "c1"]
         assert limiter.waiting == 2
         await crowd.release_one()
@@ -94,7 +96,7 @@ async def test_a_key_at_its_quota_waits_while_others_use_the_rest_of_the_total()
 
 async def test_a_free_slot_passes_a_key_at_its_quota_and_the_key_keeps_its_turn() -> None:
     limiter = Limiter(2)
-    async with waiting(limiter, ["a1", "b1", "a2", "c1", "c2"], quota=1) as crowd:
+    async with keep_callers_waiting(limiter, ["a1", "b1", "a2", "c1", "c2"], quota=1) as crowd:
         # This is the slot of b1, while a2 may not run yet.
         crowd.slots[1].release()
         await anyio.wait_all_tasks_blocked()
@@ -127,7 +129,7 @@ async def test_every_quota_of_a_slot_has_to_have_room() -> None:
 
 async def test_a_full_queue_rejects_further_callers() -> None:
     limiter = Limiter(1, queue=2)
-    async with waiting(limiter, ["a1", "a2", "a3", "a4"]) as crowd:
+    async with keep_callers_waiting(limiter, ["a1", "a2", "a3", "a4"]) as crowd:
         assert crowd.rejected == ["a4"]
         assert limiter.waiting == 2
         await crowd.release_one()
@@ -137,13 +139,13 @@ async def test_a_full_queue_rejects_further_callers() -> None:
 
 async def test_without_a_queue_no_caller_waits() -> None:
     limiter = Limiter(1, queue=0)
-    async with waiting(limiter, ["a1", "b1"]) as crowd:
+    async with keep_callers_waiting(limiter, ["a1", "b1"]) as crowd:
         assert crowd.rejected == ["b1"]
 
 
 async def test_a_caller_of_the_heaviest_key_is_rejected_from_a_full_queue() -> None:
     limiter = Limiter(1, queue=3)
-    async with waiting(limiter, ["x", "a1", "a2", "a3", "b1", "c1"]) as crowd:
+    async with keep_callers_waiting(limiter, ["x", "a1", "a2", "a3", "b1", "c1"]) as crowd:
         # The newest callers of the key that waits most are rejected.
         assert crowd.rejected == ["a3", "a2"]
         for _ in range(4):
@@ -155,10 +157,10 @@ async def test_a_cancelled_caller_leaves_its_turn_to_the_next() -> None:
     limiter = Limiter(1)
     slot = limiter.acquire_nowait("x")
     assert slot is not None
-    async with waiting(limiter, ["a1"]):
+    async with keep_callers_waiting(limiter, ["a1"]):
         assert limiter.waiting == 1
     assert limiter.waiting == 0
-    async with waiting(limiter, ["b1"]) as crowd:
+    async with keep_callers_waiting(limiter, ["b1"]) as crowd:
         slot.release()
         await anyio.wait_all_tasks_blocked()
         assert crowd.admitted == ["b1"]
@@ -187,7 +189,7 @@ async def test_a_caller_that_is_cancelled_as_its_turn_comes_returns_the_slot() -
 async def test_a_paused_slot_is_lent_and_resumed_immediately() -> None:
     limiter = Limiter(1)
     slot: Any = limiter.acquire_nowait("a")
-    async with waiting(limiter, ["b1"]) as crowd:
+    async with keep_callers_waiting(limiter, ["b1"]) as crowd:
         slot.pause()
         slot.pause()
         await anyio.wait_all_tasks_blocked()

@@ -37,7 +37,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def loop(request: pytest.FixtureRequest) -> EventLoop:
-    """Each type of loop on this platform."""
+    """Return each type of event loop on this platform."""
     if request.param == "uvloop" and sys.platform == "win32":
         pytest.skip("uvloop is not for Windows")
     loop_factory: EventLoop = request.param

@@ -19,7 +19,7 @@ from tests.kits.loops import BOTH_LOOPS
 
 
 @contextlib.contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
+def open_pipe() -> Iterator[tuple[int, int]]:
     ends = os.pipe()
     try:
         yield ends
@@ -33,7 +33,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 async def test_output_larger_than_a_pipe_arrives_complete() -> None:
     sent = bytes(range(256)) * 4096
     got = bytearray()
-    with pipe() as (source, sink):
+    with open_pipe() as (source, sink):
         async with anyio.create_task_group() as tasks:
 
             async def write() -> None:
@@ -49,7 +49,7 @@ async def test_output_larger_than_a_pipe_arrives_complete() -> None:
 
 @BOTH_LOOPS
 async def test_a_cancelled_read_loses_no_input() -> None:
-    with pipe() as (source, sink):
+    with open_pipe() as (source, sink):
         descriptor = Descriptor(source)
         with anyio.move_on_after(0.01) as scope:
             await descriptor.read()
@@ -59,7 +59,7 @@ async def test_a_cancelled_read_loses_no_input() -> None:
 
 
 async def test_a_closed_reader_is_an_error() -> None:
-    with pipe() as (source, sink):
+    with open_pipe() as (source, sink):
         os.close(source)
         with pytest.raises(BrokenPipeError), anyio.fail_after(TIMEOUT):
             await Descriptor(sink).write(b"x")
@@ -95,7 +95,7 @@ async def test_the_null_device_has_no_input_and_accepts_all_output() -> None:
 @BOTH_LOOPS
 async def test_a_spurious_wakeup_is_waited_for_again() -> None:
     """Another process with the same pipe may be quicker."""
-    with pipe() as (source, sink):
+    with open_pipe() as (source, sink):
         os.set_blocking(source, False)
         os.write(sink, b"x")
         answers: list[Any] = [BlockingIOError(), b"mine"]
@@ -111,7 +111,11 @@ async def test_a_spurious_wakeup_is_waited_for_again() -> None:
 
 
 def test_while_the_streams_are_reserved_their_numbers_are_replaced() -> None:
-    with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (from_elsewhere, elsewhere):
+    with (
+        open_pipe() as (source, to_source),
+        open_pipe() as (from_sink, sink),
+        open_pipe() as (from_elsewhere, elsewhere),
+    ):
         os.write(to_source, b"for the protocol")
         with reserve_stdio(source, sink, elsewhere) as pipes:
             assert os.read(source, 100) == b""
@@ -136,7 +140,7 @@ def test_the_streams_are_restored_after_an_error_and_with_stdout_closed(monkeypa
         def flush(self) -> None:
             raise ValueError("I/O operation on closed file")
 
-    with pipe() as (source, to_source), pipe() as (from_sink, sink), pipe() as (_, elsewhere):
+    with open_pipe() as (source, to_source), open_pipe() as (from_sink, sink), open_pipe() as (_, elsewhere):
         monkeypatch.setattr(sys, "stdout", Closed())
         with pytest.raises(RuntimeError, match="boom"), reserve_stdio(source, sink, elsewhere):
             raise RuntimeError("boom")

@@ -33,8 +33,8 @@ LEFT = ["popen", "setsid", "double fork", "deaf", "family", "stopped"]
 SLOW = "import time, sys\nprint('importing', file=sys.stderr, flush=True)\ntime.sleep(100)\n"
 
 
-def leave(server: object, *ways: str) -> list[str]:
-    """Have a call leave processes behind, in several ways; their tokens."""
+def leave_processes(server: object, *ways: str) -> list[str]:
+    """Have a call leave processes behind in several ways, and return their tokens."""
     tokens = []
     for how in ways:
         tokens.append(make_token())
@@ -46,7 +46,7 @@ def leave(server: object, *ways: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with settings and a tool file with a slow import."""
+    """Return a folder with settings and a tool file with a slow import."""
     (tmp_path / "tools.py").write_text(SLOW)
     (tmp_path / "mcp-bridge.json").write_text(json.dumps({"sources": [{"type": "python", "path": "tools.py"}]}))
     return tmp_path
@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -> None:
     with run_spawning_server(way, tmp_path) as server:
-        tokens, below = leave(server, *LEFT), get_pids(server)
+        tokens, below = leave_processes(server, *LEFT), get_pids(server)
         server.signal(getattr(signal, how))
         assert server.wait() == 0
         assert not [token for token in tokens if find_processes(token)], "it has waited for that"
@@ -66,7 +66,7 @@ def test_no_process_remains_after_a_signal(way: Way, how: str, tmp_path: Path) -
 
 def test_no_process_remains_after_the_end_of_input(tmp_path: Path) -> None:
     with run_spawning_server(STDIO, tmp_path) as server:
-        tokens = leave(server, *LEFT)
+        tokens = leave_processes(server, *LEFT)
         server.close_input()
         assert server.wait() == 0
         assert not [token for token in tokens if find_processes(token)]
@@ -77,7 +77,7 @@ def test_no_process_remains_after_the_end_of_input(tmp_path: Path) -> None:
 )
 def test_no_process_remains_after_a_kill_of_any_process(whom: str, way: Way, tmp_path: Path) -> None:
     with run_spawning_server(way, tmp_path) as server:
-        tokens, three = leave(server, *LEFT), get_pids(server)
+        tokens, three = leave_processes(server, *LEFT), get_pids(server)
         os.kill(three[("front", "reaper", "bridge").index(whom)], signal.SIGKILL)
         assert server.wait() == -signal.SIGKILL
         for token in tokens:
@@ -87,7 +87,7 @@ def test_no_process_remains_after_a_kill_of_any_process(whom: str, way: Way, tmp
 
 def test_no_process_remains_after_a_kill_of_the_group(tmp_path: Path) -> None:
     with run_spawning_server(STDIO, tmp_path) as server:
-        tokens, three = leave(server, "setsid", "session", "double fork"), get_pids(server)
+        tokens, three = leave_processes(server, "setsid", "session", "double fork"), get_pids(server)
         assert os.getpgid(three[1]) != os.getpgid(three[0]) == os.getpgid(three[2])
         # The group is that of the test too.
         for pid in (three[0], three[2]):
@@ -122,7 +122,7 @@ def test_the_exit_code_and_the_streams_of_the_bridge_are_passed_on(tmp_path: Pat
 def test_the_guard_ends_by_the_signal_of_the_bridge(how: str, tmp_path: Path) -> None:
     number = getattr(signal, how)
     with run_spawning_server(STDIO, tmp_path) as server:
-        (token,) = leave(server, "session")
+        (token,) = leave_processes(server, "session")
         os.kill(server.pid if how == "SIGABRT" else server.process.pid, number)
         assert server.wait() == -number
         wait_until_gone(token)
@@ -151,7 +151,7 @@ def test_the_output_ends_with_the_bridge_although_its_children_ignore_signals(tm
 def test_without_a_guard_an_orderly_shutdown_ends_the_children(tmp_path: Path) -> None:
     with run_spawning_server(STDIO, tmp_path, "--no-guard") as server:
         assert server.pid == server.process.pid
-        tokens = leave(server, "popen", "session", "deaf", "family")
+        tokens = leave_processes(server, "popen", "session", "deaf", "family")
         server.close_input()
         assert server.wait() == 0
         for token in tokens:
@@ -199,9 +199,9 @@ def test_the_guard_is_small(tmp_path: Path) -> None:
             assert process.memory_info().rss < 40_000_000
             assert process.num_threads() == 1
             assert sum(process.cpu_times()[:2]) < 1
-            assert not {link for link in map(os.readlink, fds(process.pid)) if link.startswith("pipe:")}
+            assert not {link for link in map(os.readlink, list_open_files(process.pid)) if link.startswith("pipe:")}
 
 
-def fds(pid: int) -> list[str]:
+def list_open_files(pid: int) -> list[str]:
     """Return the open files of a process."""
     return [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]

@@ -33,7 +33,7 @@ def encode_uri_component(text: str) -> str:
     return quote(text, safe="!'()*-._~")
 
 
-def lower_escapes(text: str) -> str:
+def lowercase_escapes(text: str) -> str:
     return re.sub("%..", lambda match: match[0].lower(), text)
 
 
@@ -51,8 +51,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "URL": quote,
     "URL without a safe character": lambda text: quote(text, safe=""),
     "form of a web page": quote_plus,
-    "lower-case percent-encoding": lambda text: lower_escapes(quote(text, safe="")),
-    "lower-case form of a web page": lambda text: lower_escapes(quote_plus(text)),
+    "lower-case percent-encoding": lambda text: lowercase_escapes(quote(text, safe="")),
+    "lower-case form of a web page": lambda text: lowercase_escapes(quote_plus(text)),
     "encodeURIComponent": encode_uri_component,
     "URL in a URL": lambda text: quote(quote(text, safe=""), safe=""),
     "HTML": html.escape,

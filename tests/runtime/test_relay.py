@@ -16,7 +16,7 @@ from mcp_bridge._runtime.stderr_relay import relay_stderr
 MUCH = 1024 * 1024
 
 
-def everything(number: int) -> bytes:
+def read_to_end(number: int) -> bytes:
     """Read until the other end is closed."""
     output = b""
     while data := os.read(number, 65_536):
@@ -24,7 +24,7 @@ def everything(number: int) -> bytes:
     return output
 
 
-def unread_in(pipe: int) -> int:
+def count_unread_bytes(pipe: int) -> int:
     """Return the number of unread bytes in a pipe."""
     import fcntl
     import termios
@@ -37,7 +37,7 @@ def unread_in(pipe: int) -> int:
 def test_all_output_arrives_at_a_client_that_reads() -> None:
     source, sink = os.pipe()
     outputs: list[bytes] = []
-    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
+    reader = threading.Thread(target=lambda: outputs.append(read_to_end(source)))
     reader.start()
     with relay_stderr(sink):
         os.write(sink, b"x" * MUCH)
@@ -50,7 +50,7 @@ def test_all_output_arrives_at_a_client_that_reads() -> None:
 def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None:
     source, sink = os.pipe()
     outputs: list[bytes] = []
-    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
+    reader = threading.Thread(target=lambda: outputs.append(read_to_end(source)))
     with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             # A pipe holds a sixteenth of it.
@@ -70,11 +70,11 @@ def test_output_to_a_client_that_does_not_read_is_dropped_and_reported() -> None
 def test_dropped_output_is_reported_at_the_end() -> None:
     source, sink = os.pipe()
     outputs: list[bytes] = []
-    reader = threading.Thread(target=lambda: outputs.append(everything(source)))
+    reader = threading.Thread(target=lambda: outputs.append(read_to_end(source)))
     with relay_stderr(sink):
         for _ in range(MUCH // 1024):
             os.write(sink, b"x" * 1023 + b"\n")
-        while unread_in(sink):
+        while count_unread_bytes(sink):
             # The relay drops the rest without a notice until now.
             time.sleep(0.01)
         reader.start()
@@ -92,7 +92,7 @@ def test_a_closed_reader_is_no_error() -> None:
     source, sink = os.pipe()
     os.close(source)
     with relay_stderr(sink):
-        os.write(sink, b"nobody hears this")
+        os.write(sink, b"not read")
     os.close(sink)
 
 

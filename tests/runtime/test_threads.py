@@ -23,10 +23,10 @@ from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import make_entry, raise_error
 
 pytestmark = BOTH_LOOPS
-tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+tenant: ContextVar[str] = ContextVar("tenant", default="unknown-tenant")
 
 
-def serving(handler: Any, threads: int) -> ToolRegistry:
+def make_registry(handler: Any, threads: int) -> ToolRegistry:
     registry = ToolRegistry(pipeline=Pipeline(threads=threads, timeout=None))
     registry.register(make_entry(handler))
     return registry
@@ -36,7 +36,7 @@ async def dispatch(registry: ToolRegistry, arguments: Any = None) -> Any:
     return (await registry.dispatch(ToolCall(id="1", name="t", arguments=arguments or {}), RunningCall())).output
 
 
-async def until_free(threads: ThreadPool) -> None:
+async def wait_until_free(threads: ThreadPool) -> None:
     with anyio.fail_after(TIMEOUT):
         while threads.busy_count:
             await checkpoint()
@@ -49,7 +49,7 @@ async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller()
         return [value, threading.current_thread() is threading.main_thread()]
 
     tenant.set("ann")
-    assert await dispatch(serving(look, 1)) == ["ann", False]
+    assert await dispatch(make_registry(look, 1)) == ["ann", False]
     assert tenant.get() == "ann"
 
 
@@ -62,7 +62,7 @@ async def test_the_third_call_waits_for_one_of_two_threads() -> None:
         assert events[data["name"]].wait(TIMEOUT)
         return str(data["name"])
 
-    registry = serving(hold, 2)
+    registry = make_registry(hold, 2)
     threads = registry.pipeline.threads
     end: list[str] = []
 
@@ -105,7 +105,7 @@ async def test_an_abandoned_thread_keeps_its_slot_until_it_ends() -> None:
             assert threads.busy_count == 1
     finally:
         release.set()
-    await until_free(threads)
+    await wait_until_free(threads)
     assert await threads.run(lambda: "free again") == "free again"
 
 
@@ -126,7 +126,7 @@ async def test_a_call_of_an_abandoned_thread_into_the_event_loop_is_cancelled(an
         await waiting.wait()
         task.cancel()
         await cancelled.wait()
-        await until_free(threads)
+        await wait_until_free(threads)
     assert task.cancelled()
 
 
@@ -139,7 +139,7 @@ async def test_a_call_releases_its_slot_whenever_it_is_cancelled(steps: int) -> 
         for _ in range(steps):
             await checkpoint()
         tasks.cancel_scope.cancel()
-    await until_free(threads)
+    await wait_until_free(threads)
     assert await threads.run(lambda: "free again") == "free again"
 
 
@@ -220,7 +220,7 @@ async def test_abandoned_threads_are_counted_and_reported_when_they_occupy_all_s
     with pytest.raises(Overloaded, match=r"still run: slow \(2\)"):
         await threads.run(lambda: None)
     end.set()
-    await until_free(threads)
+    await wait_until_free(threads)
     assert threads.stuck == {}
     assert await threads.run(lambda: 1) == 1
 

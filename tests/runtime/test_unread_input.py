@@ -76,12 +76,12 @@ async def first_line(number: int) -> str:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The loop of the client makes no difference."""
+    """Use one event loop: the client's loop makes no difference."""
     return "asyncio"
 
 
 async def call_many(settings: Path, tool: str, arguments: Iterator[dict[str, Any]]) -> list[types.CallToolResult]:
-    """The results of calls by the official client, in the order of the arguments; some calls run at a time."""
+    """Return the results of calls by the official client, in the order of the arguments; some calls run at a time."""
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(settings)],
@@ -104,7 +104,7 @@ async def call_many(settings: Path, tool: str, arguments: Iterator[dict[str, Any
 
 
 def write_settings(folder: Path, isolation: str, *sources: dict[str, Any]) -> Path:
-    """A settings file over the tools of this module, and other sources."""
+    """Write a settings file with the tools of this module, and other sources."""
     (folder / "tools.py").write_text(TOOLS)
     path = folder / "bridge.json"
     tools = {"type": "python", "path": "tools.py", "isolation": isolation}
@@ -112,7 +112,7 @@ def write_settings(folder: Path, isolation: str, *sources: dict[str, Any]) -> Pa
     return path
 
 
-def text_of(result: types.CallToolResult) -> str:
+def get_text(result: types.CallToolResult) -> str:
     return " ".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
@@ -122,7 +122,7 @@ async def test_a_program_that_denies_without_reading_the_call_denies_every_call(
     settings = write_settings(tmp_path, "none", {"type": "amplifier", "plan": plan})
     results = await call_many(settings, "act", ({"text": "x" * 2 * PIPE} for _ in range(CALLS)))
     assert len(results) == CALLS
-    assert [text_of(result) for result in results if "forbidden" not in text_of(result)] == []
+    assert [get_text(result) for result in results if "forbidden" not in get_text(result)] == []
     assert not (tmp_path / "acted.txt").exists()
 
 
@@ -130,4 +130,4 @@ async def test_a_program_that_denies_without_reading_the_call_denies_every_call(
 async def test_a_tool_receives_the_output_of_a_program_that_stops_reading(isolation: str, tmp_path: Path) -> None:
     settings = write_settings(tmp_path, isolation)
     results = await call_many(settings, "first_line", ({"number": number} for number in range(CALLS)))
-    assert [text_of(result) for result in results] == [f"line {number}\n" for number in range(CALLS)]
+    assert [get_text(result) for result in results] == [f"line {number}\n" for number in range(CALLS)]

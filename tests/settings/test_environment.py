@@ -8,11 +8,11 @@ from mcp_bridge._settings import Document, expand, read_document
 LINES = {(): 1, ("a",): 2, ("b",): 3}
 
 
-def expanded(value, /, **environ):
+def expand_value(value, /, **environ):
     return expand(Document(path="s.yaml", data={"a": value}), environ).data["a"]
 
 
-def failure(data, **environ):
+def get_error(data, **environ):
     with pytest.raises(ConfigError) as caught:
         expand(Document(path="s.yaml", data=data, lines=LINES), environ)
     return caught.value
@@ -32,21 +32,21 @@ def failure(data, **environ):
     ],
 )
 def test_references_in_text(text, result):
-    assert expanded(text, X="value", EMPTY="") == result
+    assert expand_value(text, X="value", EMPTY="") == result
 
 
 def test_references_work_at_any_depth_and_other_values_stay():
-    assert expanded([{"b": ["${X}", 1, None, True]}], X="x") == [{"b": ["x", 1, None, True]}]
+    assert expand_value([{"b": ["${X}", 1, None, True]}], X="x") == [{"b": ["x", 1, None, True]}]
 
 
 def test_keys_are_not_expanded():
-    assert expanded({"${X}": 1}, X="x") == {"${X}": 1}
+    assert expand_value({"${X}": 1}, X="x") == {"${X}": 1}
 
 
 def test_a_value_is_never_expanded_twice():
-    assert expanded("${X}", X="${Y}", Y="no") == "${Y}"
-    assert expanded("${X}{Y}", X="$", Y="no") == "${Y}"
-    assert expanded("${UNSET:-$}{Y}", Y="no") == "${Y}"
+    assert expand_value("${X}", X="${Y}", Y="no") == "${Y}"
+    assert expand_value("${X}{Y}", X="$", Y="no") == "${Y}"
+    assert expand_value("${UNSET:-$}{Y}", Y="no") == "${Y}"
 
 
 def test_the_original_document_is_not_changed():
@@ -56,32 +56,32 @@ def test_the_original_document_is_not_changed():
 
 
 def test_an_unset_variable_is_reported_with_its_place_and_a_hint():
-    error = failure({"a": "x", "b": {"c": ["${NAME}"]}})
+    error = get_error({"a": "x", "b": {"c": ["${NAME}"]}})
     assert (error.path, error.line, error.where) == ("s.yaml", 3, "b.c[0]")
     assert error.problem == "the environment variable NAME is not set"
     assert "${NAME:-default}" in error.hint
 
 
 def test_all_unset_variables_are_reported_together():
-    text = str(failure({"a": "${ONE}", "b": "${TWO}"}))
+    text = str(get_error({"a": "${ONE}", "b": "${TWO}"}))
     assert text.splitlines()[0].startswith("s.yaml:2: a: the environment variable ONE is not set. Set it")
     assert text.splitlines()[1].startswith("s.yaml:3: b: the environment variable TWO is not set")
 
 
 def test_an_error_shows_no_other_value():
-    text = str(failure({"a": "${SET} between ${UNSET}", "b": "beside"}, SET="hunter2"))
+    text = str(get_error({"a": "${SET} between ${UNSET}", "b": "beside"}, SET="hunter2"))
     assert not [word for word in ("hunter2", "between", "beside") if word in text]
 
 
 @pytest.mark.parametrize("text", ["${", "${}", "${1A}", "${A:?no}"])
 def test_a_broken_reference_is_an_error_with_the_literal_form_as_a_hint(text):
-    error = failure({"a": text}, A="x")
+    error = get_error({"a": text}, A="x")
     assert "does not begin a valid reference" in error.problem
     assert "$${" in error.hint
 
 
 def test_a_variable_that_is_not_text_is_an_error():
-    assert "NAME is not UTF-8" in failure({"a": "${NAME}"}, NAME="\udcff").problem
+    assert "NAME is not UTF-8" in get_error({"a": "${NAME}"}, NAME="\udcff").problem
 
 
 def test_values_from_the_environment_are_secret_and_hidden():

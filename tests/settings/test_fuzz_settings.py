@@ -59,7 +59,7 @@ def check_error(error: ConfigError, path: Path) -> ConfigError:
 
 @pytest.fixture
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all examples of a test."""
+    """Return one folder for all examples of a test."""
     return tmp_path_factory.mktemp("settings")
 
 

@@ -26,8 +26,8 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
     return made
 
 
-def keys(found: Settings) -> list[str]:
-    """The keys as the bridge seals with them."""
+def get_sealing_keys(found: Settings) -> list[str]:
+    """Return the keys with which the bridge seals states."""
     return [key.get_secret_value() for key in found.state.keys]
 
 
@@ -49,17 +49,17 @@ def test_a_file_without_state_gets_the_defaults(settings):
     ids=["list", "comma", "lines", "list with an empty entry"],
 )
 def test_keys_are_a_list_or_one_text(settings, text):
-    assert keys(settings(f"state:\n  keys: {text}")) == [STRONG, OTHER]
+    assert get_sealing_keys(settings(f"state:\n  keys: {text}")) == [STRONG, OTHER]
 
 
 @pytest.mark.parametrize("text", ["''", "[]", "['${KEYS:-}']"])
 def test_without_keys_a_key_is_generated(settings, text):
-    assert keys(settings(f"state:\n  keys: {text}")) == []
+    assert get_sealing_keys(settings(f"state:\n  keys: {text}")) == []
 
 
 def test_keys_from_the_environment_and_the_file_are_redacted_in_the_log(settings):
     result = settings("state:\n  keys: ${KEYS}", KEYS=f"{STRONG},{OTHER}")
-    assert keys(result) == [STRONG, OTHER]
+    assert get_sealing_keys(result) == [STRONG, OTHER]
     assert {STRONG, OTHER} <= result.secrets
     assert settings(f"state: {{keys: {STRONG}}}").secrets == {STRONG}
 

@@ -30,7 +30,7 @@ def load(folder: Path, **files: str) -> Offer:
     return PythonSource("s", path=folder).load()
 
 
-def names(offer: Offer) -> list[str]:
+def list_tool_names(offer: Offer) -> list[str]:
     return sorted(entry.name for entry in offer.tools)
 
 
@@ -49,13 +49,13 @@ BROKEN = {
 def test_a_chain_that_can_never_run_is_reported_and_not_published(tmp_path: Path, broken: str, definition: str) -> None:
     steps, problem = BROKEN[broken]
     offer = load(tmp_path, tools=HEAD + definition.format(steps))
-    assert names(offer) == ["page"]
+    assert list_tool_names(offer) == ["page"]
     assert offer.problems == [f"tool 'chain' is not published: {problem}"]
 
 
 def test_a_chain_that_is_registered_is_checked_too(tmp_path: Path) -> None:
     offer = load(tmp_path, tools=HEAD + "registry.register(ToolChain(registry).as_tool('chain'))")
-    assert names(offer) == ["page"]
+    assert list_tool_names(offer) == ["page"]
     assert offer.problems == ["tool 'chain' is not published: the chain has no steps"]
 
 
@@ -67,7 +67,7 @@ again = ToolChain(registry).add_step(ChainStep("page")).add_step(ChainStep("fore
 registry.register(again.as_tool("forever"))
 """
     offer = load(tmp_path, tools=HEAD + text)
-    assert names(offer) == ["page"]
+    assert list_tool_names(offer) == ["page"]
     assert sorted(offer.problems) == [
         "tool 'forever' is not published: step 2 of 2 of the chain calls 'forever', which calls this chain again, "
         "without end",
@@ -81,7 +81,7 @@ def test_a_chain_may_use_tools_that_another_file_of_the_folder_registers(tmp_pat
     late = "from a import registry, tool\n@tool('late', registry=registry)\ndef late(data): return 1"
     offer = load(tmp_path, a=HEAD + chain, b=late)
     assert offer.problems == []
-    assert names(offer) == ["chain", "late", "page"]
+    assert list_tool_names(offer) == ["chain", "late", "page"]
 
 
 def test_a_chain_that_is_made_a_tool_is_not_published_under_its_variable_too(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ other = ToolChain(registry).add_step(ChainStep("page"))
 same = other
 """
     offer = load(tmp_path, tools=HEAD + text)
-    assert names(offer) == ["other", "page", "read", "same"]
+    assert list_tool_names(offer) == ["other", "page", "read", "same"]
 
 
 THEIRS = """
@@ -120,12 +120,12 @@ def test_a_chain_of_another_package_is_validated(
 ) -> None:
     offer = load(tmp_path, tools=THEIRS.format(valid=valid, errors=errors), more=HEAD)
     assert offer.problems == [f"tool 'chain' is not published: {problem}" for problem in problems]
-    assert names(offer) == (["page"] if problems else ["chain", "page"])
+    assert list_tool_names(offer) == (["page"] if problems else ["chain", "page"])
 
 
 def test_a_chain_of_another_package_whose_validation_raises_is_published(tmp_path: Path) -> None:
     text = THEIRS.format(valid=True, errors=[]).replace("return Checked()", "return 1 / 0")
-    assert names(load(tmp_path, tools=text)) == ["chain"]
+    assert list_tool_names(load(tmp_path, tools=text)) == ["chain"]
 
 
 async def test_the_bridge_reports_the_chain_and_serves_the_rest(tmp_path: Path) -> None:

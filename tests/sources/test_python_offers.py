@@ -71,7 +71,7 @@ def load(path: Path) -> Offer:
     return PythonSource("s", path=path).load()
 
 
-def named(offer: Offer) -> tuple[list[str], list[str], list[str], list[str]]:
+def map_names(offer: Offer) -> tuple[list[str], list[str], list[str], list[str]]:
     return (
         [entry.name for entry in offer.tools],
         [entry.uri for entry in offer.resources],
@@ -85,7 +85,7 @@ async def test_resources_and_prompts_are_published_each_once(text: str, tmp_path
     offers: list[Offer] = []
     await PythonSource("s", path=write(tmp_path / "notes.py", text)).run(offers.append)
     [offer] = offers
-    assert named(offer) == ([], ["notes://today"], ["notes://{day}"], ["plan"])
+    assert map_names(offer) == ([], ["notes://today"], ["notes://{day}"], ["plan"])
     assert offer.problems == []
     answers = [
         entry.handler({"day": "x"} if entry not in offer.resources else {"uri": "notes://today"})
@@ -104,13 +104,13 @@ def test_a_function_can_be_all_of_them(tmp_path: Path) -> None:
         def say(word: str) -> str:
             return word
     """
-    assert named(load(write(tmp_path / "words.py", text))) == (["say"], [], ["words://{word}"], ["say"])
+    assert map_names(load(write(tmp_path / "words.py", text))) == (["say"], [], ["words://{word}"], ["say"])
 
 
 def test_files_of_a_folder_are_published_together_and_shared_entries_once(tmp_path: Path) -> None:
     write(tmp_path / "notes.py", MARKED)
     write(tmp_path / "more.py", "from notes import today, plan\nfrom mcp_bridge import tool\n@tool\ndef add(): ...\n")
-    assert named(load(tmp_path)) == (["add"], ["notes://today"], ["notes://{day}"], ["plan"])
+    assert map_names(load(tmp_path)) == (["add"], ["notes://today"], ["notes://{day}"], ["plan"])
 
 
 def test_two_entries_with_the_same_name_are_both_offered_to_the_registry(tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ async def test_a_broken_file_removes_only_its_own_entries(tmp_path: Path) -> Non
     write(tmp_path / "notes.py", MARKED)
     offers: list[Offer] = []
     await PythonSource("s", path=tmp_path).run(offers.append)
-    assert named(offers[0]) == ([], ["notes://today"], ["notes://{day}"], ["plan"])
+    assert map_names(offers[0]) == ([], ["notes://today"], ["notes://{day}"], ["plan"])
     assert "broken.py:1: SyntaxError" in offers[0].problems[0]
 
 
 def test_only_a_module_without_any_entries_is_reported_as_empty(tmp_path: Path) -> None:
     offer = load(write(tmp_path / "empty.py", "x = 1"))
-    assert named(offer) == ([], [], [], [])
+    assert map_names(offer) == ([], [], [], [])
     [problem] = offer.problems
     assert problem.endswith(
         "empty.py: no tools found. Mark a function with @tool, @resource or @prompt, or name it in the settings"
@@ -175,7 +175,7 @@ def test_objects_that_only_look_like_resources_or_prompts_are_ignored(tmp_path: 
         def real(): ...
     """
     offer = load(write(tmp_path / "odd.py", text))
-    assert named(offer) == (["real"], [], [], [])
+    assert map_names(offer) == (["real"], [], [], [])
     assert offer.problems == []
 
 
@@ -183,5 +183,5 @@ async def test_an_edit_replaces_resources_and_prompts(tmp_path: Path, caplog: py
     caplog.set_level("INFO", logger="mcp_bridge.sources.python")
     path = write(tmp_path / "notes.py", MARKED)
     offer = await get_offer_after_edit(path, MARKED.replace("notes://", "papers://").replace("def plan", "def draft"))
-    assert named(offer) == ([], ["papers://today"], ["papers://{day}"], ["draft"])
+    assert map_names(offer) == ([], ["papers://today"], ["papers://{day}"], ["draft"])
     assert "reloaded: 0 tools, 2 resources and templates, 1 prompts" in caplog.text

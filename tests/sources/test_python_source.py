@@ -58,11 +58,11 @@ def load(path: Path, **options: Any) -> Offer:
     return PythonSource("s", path=path, **options).load()
 
 
-def names(offer: Offer) -> list[str]:
+def list_tool_names(offer: Offer) -> list[str]:
     return sorted(entry.name for entry in offer.tools)
 
 
-def no_bytecode_below(folder: Path) -> bool:
+def has_no_bytecode(folder: Path) -> bool:
     return not [path for path in folder.rglob("*") if "pyc" in path.name]
 
 
@@ -81,7 +81,7 @@ def test_a_folder_is_all_its_files_that_do_not_begin_with_an_underscore(tmp_path
     write(tmp_path / "notes.txt", "not Python")
     write(tmp_path / "deeper" / "c.py", "from mcp_bridge import tool\n@tool\ndef c(): ...\n")
     offer = load(tmp_path)
-    assert (names(offer), offer.problems) == (["a", "b"], [])
+    assert (list_tool_names(offer), offer.problems) == (["a", "b"], [])
     assert offer.tools[0].handler({}) == "shared"
 
 
@@ -89,7 +89,7 @@ def test_a_module_is_imported_from_its_directory(tmp_path: Path) -> None:
     write(tmp_path / "pack" / "__init__.py", "")
     write(tmp_path / "pack" / "inner.py", GREET)
     source = PythonSource("s", module="pack.inner", directory=tmp_path)
-    assert names(source.load()) == ["greet"]
+    assert list_tool_names(source.load()) == ["greet"]
 
 
 def test_a_source_has_either_a_path_or_a_module(tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_a_source_has_either_a_path_or_a_module(tmp_path: Path) -> None:
 
 def test_two_files_with_the_same_name_are_two_modules(tmp_path: Path) -> None:
     files = [write(tmp_path / name / "tools.py", GREET.replace("greet", name)) for name in ("one", "two")]
-    assert [names(load(path)) for path in files] == [["one"], ["two"]]
+    assert [list_tool_names(load(path)) for path in files] == [["one"], ["two"]]
 
 
 def test_no_bytecode_is_left(tmp_path: Path) -> None:
     write(tmp_path / "shared.py", "WORD = 1")
     load(write(tmp_path / "tools.py", "import shared\n" + textwrap.dedent(GREET)))
-    assert no_bytecode_below(tmp_path)
+    assert has_no_bytecode(tmp_path)
 
 
 # Shapes
@@ -297,7 +297,7 @@ def test_a_name_that_cannot_be_a_tool_is_reported(name: str, message: str, tmp_p
 def test_in_a_folder_a_named_function_is_taken_from_where_it_is(tmp_path: Path) -> None:
     write(tmp_path / "a.py", "def one(): ...")
     write(tmp_path / "b.py", "def two(): ...")
-    assert names(load(tmp_path, tools=["two"])) == ["two"]
+    assert list_tool_names(load(tmp_path, tools=["two"])) == ["two"]
 
 
 # What cannot be imported
@@ -409,7 +409,7 @@ def test_forgetting_modules_keeps_this_package_and_installed_ones(tmp_path: Path
 
 
 @asynccontextmanager
-async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
+async def run_watching(source: PythonSource) -> AsyncIterator[list[Offer]]:
     """Run a watching source, and yield the list of its published offers."""
     offers: list[Offer] = []
     with anyio.fail_after(TIMEOUT):
@@ -420,7 +420,7 @@ async def followed(source: PythonSource) -> AsyncIterator[list[Offer]]:
             tasks.cancel_scope.cancel()
 
 
-async def edited(path: Path, text: str, is_seen: Callable[[], bool]) -> None:
+async def edit_until_seen(path: Path, text: str, is_seen: Callable[[], bool]) -> None:
     """Write until the edit is seen, because the operating system does not report the start of a watch."""
     for attempt in range(1000):
         write(path, textwrap.dedent(text) + f"# {attempt}\n")
@@ -433,17 +433,17 @@ async def edited(path: Path, text: str, is_seen: Callable[[], bool]) -> None:
 @BOTH_LOOPS
 async def test_an_edit_replaces_the_tools_unless_it_is_broken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "tools.py", GREET)
-    async with followed(PythonSource("s", path=path, watch=True)) as offers:
-        await edited(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
-        assert names(offers[-1]) == ["welcome"]
+    async with run_watching(PythonSource("s", path=path, watch=True)) as offers:
+        await edit_until_seen(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
+        assert list_tool_names(offers[-1]) == ["welcome"]
         so_far = len(offers)
         with caplog.at_level(logging.ERROR):
-            await edited(path, "def broken(:\n", lambda: "tools.py:1: SyntaxError" in caplog.text)
+            await edit_until_seen(path, "def broken(:\n", lambda: "tools.py:1: SyntaxError" in caplog.text)
         assert len(offers) == so_far
         assert "the tools stay as they were" in caplog.text
-        await edited(path, GREET.replace("Hello", "Good day"), lambda: len(offers) > so_far)
+        await edit_until_seen(path, GREET.replace("Hello", "Good day"), lambda: len(offers) > so_far)
         assert offers[-1].tools[0].handler({"name": "Ann"}) == "Good day Ann"
-    assert no_bytecode_below(tmp_path)
+    assert has_no_bytecode(tmp_path)
 
 
 async def test_an_edit_of_a_module_that_tools_import_is_picked_up(tmp_path: Path) -> None:
@@ -452,18 +452,18 @@ async def test_an_edit_of_a_module_that_tools_import_is_picked_up(tmp_path: Path
         tmp_path / "tools.py",
         "import _words_of_tools as w\nfrom mcp_bridge import tool\n@tool\ndef say(): return w.WORD\n",
     )
-    async with followed(PythonSource("s", path=path, watch=True)) as offers:
+    async with run_watching(PythonSource("s", path=path, watch=True)) as offers:
         assert offers[-1].tools[0].handler({}) == "old"
-        await edited(shared_file, "WORD = 'new'\n", lambda: len(offers) > 1)
+        await edit_until_seen(shared_file, "WORD = 'new'\n", lambda: len(offers) > 1)
         assert offers[-1].tools[0].handler({}) == "new"
 
 
 async def test_a_module_is_followed_in_its_directory(tmp_path: Path) -> None:
     path = write(tmp_path / "followed_module.py", GREET)
     source = PythonSource("s", module="followed_module", directory=tmp_path, watch=True)
-    async with followed(source) as offers:
-        await edited(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
-        assert names(offers[-1]) == ["welcome"]
+    async with run_watching(source) as offers:
+        await edit_until_seen(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
+        assert list_tool_names(offers[-1]) == ["welcome"]
 
 
 async def test_clients_are_notified_of_an_edit_and_must_not_cache_lists(tmp_path: Path) -> None:
@@ -472,11 +472,11 @@ async def test_clients_are_notified_of_an_edit_and_must_not_cache_lists(tmp_path
     assert bridge.identity.ttl_ms == 0
     with anyio.fail_after(TIMEOUT):
         async with connect(bridge, mode="legacy") as client:
-            await edited(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
+            await edit_until_seen(path, GREET.replace("greet", "welcome"), lambda: "welcome" in bridge.registry)
             assert [tool["name"] for tool in await list_tools(client)] == ["welcome"]
 
 
 async def test_an_edit_that_comes_before_the_watcher_is_seen_too(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
     offer = await get_offer_after_edit(path, GREET.replace("greet", "welcome"))
-    assert names(offer) == ["welcome"]
+    assert list_tool_names(offer) == ["welcome"]

@@ -32,7 +32,7 @@ def write_skill(folder: Path, name: str, text: str = FRONTMATTER) -> Path:
     return skill
 
 
-def offer_of(folder: Path) -> Offer:
+def load_offer(folder: Path) -> Offer:
     offers: list[Offer] = []
     anyio.run(SkillsSource("skills", SkillsOptions(path=str(folder)), SourceContext()).run, offers.append)
     return offers[0]
@@ -141,7 +141,7 @@ def test_a_skill_that_is_wrong_is_reported_and_the_others_are_published(
     skill = write_skill(tmp_path, name, text)
     if change:
         change(skill)
-    offer = offer_of(tmp_path)
+    offer = load_offer(tmp_path)
     assert [entry.uri for entry in offer.resources] == ["skill://good/SKILL.md"]
     (problem,) = offer.problems
     assert problem.startswith(f"skill '{name}' is not published: {reason}")
@@ -152,11 +152,11 @@ def test_links_to_files_outside_of_a_skill_are_not_followed(tmp_path: Path) -> N
     skill = write_skill(tmp_path / "skills", "good")
     (skill / "link").symlink_to(tmp_path / "secret")
     (skill / "folder").symlink_to(tmp_path)
-    assert [entry.uri for entry in offer_of(tmp_path / "skills").resources] == ["skill://good/SKILL.md"]
+    assert [entry.uri for entry in load_offer(tmp_path / "skills").resources] == ["skill://good/SKILL.md"]
 
 
 def test_a_folder_can_be_a_single_skill(tmp_path: Path) -> None:
-    assert [entry.name for entry in offer_of(write_skill(tmp_path, "good")).resources] == ["good"]
+    assert [entry.name for entry in load_offer(write_skill(tmp_path, "good")).resources] == ["good"]
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -165,4 +165,4 @@ def test_a_folder_without_skills_is_an_error(exists: bool, tmp_path: Path) -> No
     if exists:
         folder.mkdir()
     with pytest.raises(SourceError, match=r"has no skills: expected folders that have a SKILL\.md"):
-        offer_of(folder)
+        load_offer(folder)

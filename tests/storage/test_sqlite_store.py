@@ -46,20 +46,20 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "kept.sqlite3"
 
 
-def written(file: Path, data: bytes) -> Path:
-    """The file, with this in it."""
+def write_file(file: Path, data: bytes) -> Path:
+    """Write data to a file, and return the file."""
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(data)
     return file
 
 
-def content(file: Path) -> bytes:
-    """What is in a file."""
+def read_file(file: Path) -> bytes:
+    """Return the content of a file."""
     return file.read_bytes()
 
 
-def files(folder: Path) -> list[Path]:
-    """What is in a folder."""
+def list_names(folder: Path) -> list[Path]:
+    """Return the names of the files in a folder."""
     return sorted(folder.iterdir())
 
 
@@ -109,12 +109,12 @@ async def test_the_file_is_created_with_the_first_value(file: Path) -> None:
     await store.get("a")
     await store.keys("")
     await store.delete("a")
-    assert not files(file.parent.parent)
+    assert not list_names(file.parent.parent)
 
 
 async def test_only_the_owner_can_read_the_file_and_there_are_no_other_files(file: Path) -> None:
     await SqliteStore(file).set("a", b"1", 10)
-    assert [(path.name, path.stat().st_mode & 0o777) for path in files(file.parent)] == [("kept.sqlite3", 0o600)]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in list_names(file.parent)] == [("kept.sqlite3", 0o600)]
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
@@ -128,7 +128,7 @@ async def test_a_full_store_evicts_the_values_that_expire_first(file: Path) -> N
     for n in range(150):
         await store.set(f"{n:03}", b"x" * 4000, 1000 + n)
     remaining = await store.keys("")
-    assert len(content(file)) <= 200_000
+    assert len(read_file(file)) <= 200_000
     assert remaining[-1] == "149"
     assert 10 < len(remaining) < 60
     assert remaining == [f"{n:03}" for n in range(150 - len(remaining), 150)]
@@ -169,23 +169,23 @@ def test_many_processes_make_the_file_and_write_it_together(file: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 5000])
 async def test_a_damaged_file_is_reported_and_stays(data: bytes, file: Path) -> None:
-    store = SqliteStore(written(file, data))
+    store = SqliteStore(write_file(file, data))
     for request in (store.get("a"), store.set("a", b"", 1), store.delete("a"), store.keys("")):
         with pytest.raises(StoreFileError, match=r"kept\.sqlite3 is not a store of mcp-bridge: .*Move it away"):
             await request
     with pytest.raises(StoreFileError):
         store.check_file()
-    assert content(file) == data
+    assert read_file(file) == data
 
 
 async def test_a_database_of_something_else_stays_as_it_is(file: Path) -> None:
-    written(file, b"")
+    write_file(file, b"")
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE mine (a)")
-    before = content(file)
+    before = read_file(file)
     with pytest.raises(StoreFileError, match="another application made it"):
         await SqliteStore(file).set("a", b"", 1)
-    assert content(file) == before
+    assert read_file(file) == before
 
 
 async def test_a_file_of_another_version_is_rejected(file: Path) -> None:
@@ -197,7 +197,7 @@ async def test_a_file_of_another_version_is_rejected(file: Path) -> None:
 
 
 async def test_an_empty_file_becomes_a_store(file: Path) -> None:
-    store = SqliteStore(written(file, b""))
+    store = SqliteStore(write_file(file, b""))
     assert await store.get("a") is None
     await store.set("a", b"1", 10)
     assert await store.get("a") == b"1"

@@ -43,12 +43,12 @@ class Clock:
         return self.now
 
 
-def sized(count: int, size: int = KIB) -> int:
+def compute_store_size(count: int, size: int = KIB) -> int:
     """Return the bytes of a store with room for this many values of a size, under keys of one letter."""
     return count * (size + 1 + ENTRY)
 
 
-async def kept(store: Store, keys: str) -> str:
+async def list_kept_keys(store: Store, keys: str) -> str:
     """Return the keys with a value."""
     return "".join([key for key in keys if await store.get(key) is not None])
 
@@ -118,29 +118,29 @@ async def test_a_value_can_be_deleted_even_if_it_does_not_exist() -> None:
 
 
 async def test_the_least_recently_used_value_is_evicted_first() -> None:
-    store = MemoryStore(max_bytes=sized(3))
+    store = MemoryStore(max_bytes=compute_store_size(3))
     for key in "abc":
         await store.set(key, bytes(KIB), 60)
     await store.set("d", bytes(KIB), 60)
-    assert await kept(store, "abcd") == "bcd"
+    assert await list_kept_keys(store, "abcd") == "bcd"
     await store.set("b", bytes(KIB), 60)
     await store.set("e", bytes(2 * KIB), 60)
-    assert await kept(store, "abcde") == "be"
+    assert await list_kept_keys(store, "abcde") == "be"
 
 
 async def test_expired_values_are_evicted_before_others() -> None:
     clock = Clock()
-    store = MemoryStore(max_bytes=sized(3), clock=clock)
+    store = MemoryStore(max_bytes=compute_store_size(3), clock=clock)
     await store.set("a", bytes(KIB), 60)
     await store.set("b", bytes(KIB), 10)
     await store.set("c", bytes(KIB), 60)
     clock.now += 10
     await store.set("d", bytes(KIB), 60)
-    assert await kept(store, "abcd") == "acd"
+    assert await list_kept_keys(store, "abcd") == "acd"
 
 
 async def test_deleted_and_replaced_values_free_their_space() -> None:
-    store = MemoryStore(max_bytes=sized(2))
+    store = MemoryStore(max_bytes=compute_store_size(2))
     await store.set("a", bytes(KIB), 60)
     for _ in range(10):
         await store.set("b", bytes(KIB), 60)
@@ -149,7 +149,7 @@ async def test_deleted_and_replaced_values_free_their_space() -> None:
         await store.set("c", b"", 60)
         await store.delete("c")
     await store.set("b", bytes(KIB), 60)
-    assert await kept(store, "ab") == "ab"
+    assert await list_kept_keys(store, "ab") == "ab"
 
 
 async def test_tiny_values_are_bounded_too() -> None:
@@ -164,13 +164,13 @@ async def test_tiny_values_are_bounded_too() -> None:
 async def test_a_value_larger_than_the_store_is_dropped_without_evicting_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    store = MemoryStore(max_bytes=sized(2))
+    store = MemoryStore(max_bytes=compute_store_size(2))
     await store.set("a", b"small", 60)
     await store.set("b", b"old", 60)
-    await store.set("b", bytes(sized(2)), 60)
-    assert await kept(store, "ab") == "a"
-    assert not await store.add("c", bytes(sized(2)), 60)
-    assert await kept(store, "ac") == "a"
+    await store.set("b", bytes(compute_store_size(2)), 60)
+    assert await list_kept_keys(store, "ab") == "a"
+    assert not await store.add("c", bytes(compute_store_size(2)), 60)
+    assert await list_kept_keys(store, "ac") == "a"
     assert "larger than the store" in caplog.text
 
 

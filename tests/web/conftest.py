@@ -9,11 +9,11 @@ from tests.kits.constants import STATELESS
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """HTTP runs on asyncio alone."""
+    """Use asyncio, the only event loop that serves HTTP."""
     return "asyncio"
 
 
 @pytest.fixture
 def mode() -> str:
-    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    """Return the era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
     return STATELESS

@@ -21,7 +21,7 @@ ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor")
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: Any) -> None:
-    """The files of the page, as they are installed."""
+    """Create the files of the page as an installation has them."""
     for name, _ in FILES.values():
         (tmp_path / name).write_text(f"content of {name}")
     monkeypatch.setattr("mcp_bridge._web.api.StaticFiles", lambda: StaticFiles(tmp_path))

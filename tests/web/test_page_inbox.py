@@ -53,7 +53,7 @@ async def open_page_with_approvals(**options: Any) -> AsyncIterator[tuple[Any, S
 
 @contextlib.asynccontextmanager
 async def connect_client(server: ServedPage, mode: str, user: Any = None) -> AsyncIterator[Any]:
-    """The official client, with a user or without."""
+    """Connect the official client, with a user or without."""
     options = {"elicitation_callback": user} if user is not None else {}
     async with HttpWay("http", mode).connect(server.base, token=TOKEN, **options) as client:
         yield client

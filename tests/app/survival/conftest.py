@@ -16,14 +16,14 @@ from tests.kits.survival.survival_kit import WAYS, run_server
 
 @pytest.fixture(params=WAYS, ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
-    """stdio and HTTP, in both eras."""
+    """Return how a client talks to the server: stdio and HTTP, in both eras."""
     parameter: Way = request.param
     return parameter
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    """The servers of this module, unless it has others."""
+    """Yield the servers of a module without servers of its own."""
     tools = KITS / "survival" / "fault_tools.py"
     with contextlib.closing(
         SharedServers(lambda way: run_server(way, tmp_path_factory.mktemp("faults"), tools))

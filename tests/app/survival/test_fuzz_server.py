@@ -78,7 +78,7 @@ class Fuzzed:
         """Return the outcome of one message: the code of an error, `result`, `failed`, or `silence`."""
         line = body.replace(ID.encode(), f"sent{self.sent}".encode())
         if isinstance(self.server, HttpServerProcess):
-            got = self.server.post(line, _headers(self.server, line))
+            got = self.server.post(line, _make_headers(self.server, line))
             answers = [parse_response(got)] if got.content else []
         else:
             assert isinstance(self.server, StdioServerProcess)
@@ -110,12 +110,12 @@ class Fuzzed:
         assert "Traceback" not in self.server.stderr, self.server.stderr[-4000:]
 
     def _write(self, server: StdioServerProcess, lines: list[bytes]) -> None:
-        numbers = [_number(line) for line in lines]
+        numbers = [_get_request_id(line) for line in lines]
         received_before = len(server.received)
         server.write(b"".join(line + b"\n" for line in lines))
         for line, number in zip(lines, numbers, strict=True):
             if number is not None:
-                _right(line, server.expect_response(number).result(TIMEOUT))
+                _check_response(line, server.expect_response(number).result(TIMEOUT))
         self.good()
         responses = [message for message in server.received[received_before:] if "method" not in message]
         unnumbered = [message for message in responses if message["id"] is None or message["id"] not in numbers]
@@ -124,27 +124,27 @@ class Fuzzed:
         assert server.invalid_lines == []
 
     def _post(self, server: HttpServerProcess, line: bytes) -> None:
-        answer = server.post(line, _headers(server, line))
+        answer = server.post(line, _make_headers(server, line))
         assert answer.status_code in STATUSES, (answer.status_code, answer.text)
-        number = _number(line)
+        number = _get_request_id(line)
         if answer.content:
             message = parse_response(answer)
             assert message["jsonrpc"] == "2.0"
             assert number is None or message["id"] == number
         if number is not None:
-            _right(line, parse_response(answer))
+            _check_response(line, parse_response(answer))
 
 
 def _read(line: bytes) -> Any:
     """Return a line as strict JSON without lone surrogates and duplicate names, or None."""
     try:
         orjson.loads(line)
-        return json.loads(line, object_pairs_hook=_once)
+        return json.loads(line, object_pairs_hook=_reject_duplicate_names)
     except (ValueError, RecursionError):
         return None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> Json:
+def _reject_duplicate_names(pairs: list[tuple[str, Any]]) -> Json:
     result = dict(pairs)
     if len(result) < len(pairs):
         raise ValueError("a name occurs twice")
@@ -157,23 +157,23 @@ def _read_repaired(line: bytes) -> Any:
         return None
     try:
         text = line.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
-        return json.loads(text, strict=False, object_pairs_hook=_once)
+        return json.loads(text, strict=False, object_pairs_hook=_reject_duplicate_names)
     except (ValueError, RecursionError):
         return None
 
 
 def _needs_response(line: bytes) -> bool:
-    """Whether a line without a JSON object gets a response, apart from the one under the id of `_number`."""
+    """Return whether a line without a JSON object gets a response, apart from one under the id of `_get_request_id`."""
     try:
         return bool(line.strip()) and not isinstance(orjson.loads(line), dict)
     except ValueError:
         data = _read_repaired(line)
     # Notifications and responses are repaired and have no response.
     is_request = isinstance(data, dict) and "id" in data and "result" not in data and "error" not in data
-    return not isinstance(data, dict) or (is_request and _number(line) is None)
+    return not isinstance(data, dict) or (is_request and _get_request_id(line) is None)
 
 
-def _number(line: bytes) -> str | None:
+def _get_request_id(line: bytes) -> str | None:
     """Return the id of a response that must come: of a readable request with an id of these tests."""
     data = _read(line) or _read_repaired(line)
     if not isinstance(data, dict) or not isinstance(data.get("method"), str) or "result" in data or "error" in data:
@@ -182,7 +182,7 @@ def _number(line: bytes) -> str | None:
     return number if isinstance(number, str) and OURS.fullmatch(number) else None
 
 
-def _headers(server: HttpServerProcess, line: bytes) -> dict[str, str]:
+def _make_headers(server: HttpServerProcess, line: bytes) -> dict[str, str]:
     """Return the headers for a message, from its readable parts."""
     data = _read(line)
     data = data if isinstance(data, dict) else {}
@@ -192,19 +192,19 @@ def _headers(server: HttpServerProcess, line: bytes) -> dict[str, str]:
         name = params.get("name") or params.get("uri")
         for header, value in (("Mcp-Method", data.get("method")), ("Mcp-Name", name)):
             if isinstance(value, str) and value:
-                headers[header] = _header(value)
+                headers[header] = _encode_header(value)
     return headers
 
 
-def _header(value: str) -> str:
-    """A value as a header has it (MCP 2026-07-28, transports, "Value Encoding")."""
+def _encode_header(value: str) -> str:
+    """Return a value as a header has it (MCP 2026-07-28, transports, "Value Encoding")."""
     if value.isascii() and value.isprintable() and len(value) < 4000 and value == value.strip():
         return value
     raw = value.encode("utf-8", "surrogatepass")[:3000]
     return f"=?base64?{base64.b64encode(raw).decode()}?="
 
 
-def _right(line: bytes, answer: Json) -> None:
+def _check_response(line: bytes, answer: Json) -> None:
     """Check that a response is JSON-RPC, and that its result matches the method."""
     types.jsonrpc_message_adapter.validate_python(answer)
     assert ("result" in answer) != ("error" in answer)
@@ -219,7 +219,7 @@ WARM = 40
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    """One server for all messages of a way."""
+    """Yield one server for all messages of a way."""
 
     @contextlib.contextmanager
     def start(way: Way) -> Iterator[Fuzzed]:
@@ -242,7 +242,7 @@ def test_every_valid_message_gets_a_response(fuzzed: Fuzzed) -> None:
         fuzzed.send([encode_message(message)])
 
 
-def replayed(finding: Json, way: Way) -> bytes:
+def read_finding(finding: Json, way: Way) -> bytes:
     """Return the bytes of a finding. META is replaced by the metadata of the era."""
     if "hex" in finding:
         return bytes.fromhex(finding["hex"])
@@ -261,7 +261,7 @@ FINDINGS = read_corpus("message")
     ],
 )
 def test_a_message_that_once_failed_gets_the_correct_error(fuzzed: Fuzzed, finding: Json) -> None:
-    body = replayed(finding, fuzzed.server.way)
+    body = read_finding(finding, fuzzed.server.way)
     fuzzed.send([body])
     assert fuzzed.send_one(body) == finding["expect"], finding["name"]
 
@@ -274,7 +274,7 @@ def test_generated_messages_do_not_stop_the_server_or_its_responses_or_fill_its_
         fuzzed.send(bodies)
 
     for finding in FINDINGS:
-        check = example(bodies=[replayed(finding.values[0], fuzzed.server.way)])(check)
+        check = example(bodies=[read_finding(finding.values[0], fuzzed.server.way)])(check)
     check()
     assert fuzzed.server.rss - fuzzed.calm < STEADY
     if isinstance(fuzzed.server, StdioServerProcess):

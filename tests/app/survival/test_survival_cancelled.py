@@ -50,20 +50,20 @@ ROUNDS = 8
 def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, TOOLS, SETTINGS) as server:
         give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
-        tasks = settled(server, 50)["tasks"]
+        tasks = wait_until_settled(server, 50)["tasks"]
         sizes: list[int] = []
         # Memory that a cancelled call leaves behind would grow each time.
         while len(sizes) < 2 or sizes[-1] > sizes[-2] * 1.02:
             assert len(sizes) < ROUNDS, sizes
             give_up(server, MANY)
-            after = settled(server, tasks)
+            after = wait_until_settled(server, tasks)
             sizes.append(server.rss)
         assert after["begun"] == after["ended"] > 0
         assert server.get_text("echo", text="there is a place") == "there is a place"
     assert "Traceback" not in server.stderr
 
 
-def settled(server: Any, tasks: int) -> Json:
+def wait_until_settled(server: Any, tasks: int) -> Json:
     """Wait until all calls and their tasks have ended, and return the server's state."""
     states: list[Json] = []
 
@@ -82,7 +82,7 @@ def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
         for number in numbers:
             server.send({**request(server), "id": number})
         for number in numbers:
-            server.send(cancelled(server, number))
+            server.send(make_cancellation(server, number))
 
 
 def give_up_over_http(server: HttpServerProcess, many: int) -> None:
@@ -94,13 +94,13 @@ def give_up_over_http(server: HttpServerProcess, many: int) -> None:
             connections = []
             for number in numbers:
                 connection = opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
-                connection.sendall(posted(server, {**request(server), "id": number}))
+                connection.sendall(make_post(server, {**request(server), "id": number}))
                 connections.append(connection)
             for connection in connections if not server.way.stateless else []:
                 # The call is known now, so that it can be cancelled.
                 assert b"200 OK" in connection.recv(65536)
             for number in numbers if not server.way.stateless else []:
-                assert server.post(json.dumps(cancelled(server, number)).encode()).status_code == 202
+                assert server.post(json.dumps(make_cancellation(server, number)).encode()).status_code == 202
 
 
 def request(server: ServerProcess) -> Json:
@@ -109,14 +109,14 @@ def request(server: ServerProcess) -> Json:
     return {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "waits", "arguments": {}, **meta}}
 
 
-def cancelled(server: ServerProcess, number: str) -> Json:
+def make_cancellation(server: ServerProcess, number: str) -> Json:
     """Return the notification that cancels a call."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number, **meta}}
 
 
-def posted(server: HttpServerProcess, message: Json) -> bytes:
-    """A POST of a message."""
+def make_post(server: HttpServerProcess, message: Json) -> bytes:
+    """Return the bytes of an HTTP request that posts a message."""
     body = json.dumps(message).encode()
     lines = [f"{name}: {value}" for name, value in server.make_headers(message).items()]
     head = ["POST /mcp HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body)}"]

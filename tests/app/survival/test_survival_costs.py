@@ -86,6 +86,7 @@ def iter_parameters(era: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def iter_paths(schema: dict[str, Any], definitions: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all parameters in a schema."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
     for alternative in schema.get("anyOf", ()):

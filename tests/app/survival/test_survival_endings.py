@@ -40,12 +40,12 @@ STATELESS_HTTP = Way("http", stateless=True)
 ASKED_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
 
 
-def ends(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
+def parametrize_endings(*cases: tuple[Way, str]) -> pytest.MarkDecorator:
     """Run a test for each way and how the server ends on it."""
     return pytest.mark.parametrize(("way", "how"), cases, ids=[f"{way}-{how}" for way, how in cases])
 
 
-@ends(
+@parametrize_endings(
     *((FIRST_WAY, how) for how in (*SIGNALS, EOF)),
     (HANDSHAKE, EOF),
     (HANDSHAKE_HTTP, "SIGTERM"),
@@ -90,7 +90,7 @@ def test_over_http_a_late_request_is_rejected_with_its_id_and_asked_to_retry(tmp
         assert server.http.get("/sse").status_code == 503
 
 
-@ends((FIRST_WAY, EOF), (HANDSHAKE, "SIGTERM"), (HANDSHAKE_HTTP, "SIGTERM"), (STATELESS_HTTP, "SIGTERM"))
+@parametrize_endings((FIRST_WAY, EOF), (HANDSHAKE, "SIGTERM"), (HANDSHAKE_HTTP, "SIGTERM"), (STATELESS_HTTP, "SIGTERM"))
 def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notified(
     way: Way, how: str, tmp_path: Path
 ) -> None:
@@ -107,7 +107,7 @@ def test_calls_that_do_not_finish_in_time_are_cancelled_and_their_clients_notifi
         assert server.stderr.count("did not end within 0.3 seconds") == 1
 
 
-@ends((FIRST_WAY, EOF), (HANDSHAKE_HTTP, "SIGTERM"))
+@parametrize_endings((FIRST_WAY, EOF), (HANDSHAKE_HTTP, "SIGTERM"))
 def test_queued_calls_finish_too(way: Way, how: str, tmp_path: Path) -> None:
     with run_ending_server(way, tmp_path, limits={"tools": {"waits": {"concurrency": 1}}}) as server:
         answers = [
@@ -210,7 +210,7 @@ def test_the_server_does_not_wait_for_a_disconnected_client_of_legacy_sse(tmp_pa
 
 def test_a_question_of_a_call_in_flight_can_still_be_answered_over_http(tmp_path: Path) -> None:
     with run_ending_server(HANDSHAKE_HTTP, tmp_path, profile=ASKED_CLIENT) as server:
-        stream, question = asked(server)
+        stream, question = ask_over_http(server)
         server.signal(SIGTERM)
         wait_until_draining(server)
         reply = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"well": "yes"}}}
@@ -239,7 +239,7 @@ def test_a_question_of_a_call_in_flight_can_be_answered_over_stdio_while_input_i
 
 def test_an_unanswered_question_ends_in_time_with_an_error_result(tmp_path: Path) -> None:
     with run_ending_server(HANDSHAKE_HTTP, tmp_path, 0.3, profile=ASKED_CLIENT) as server:
-        stream, _ = asked(server)
+        stream, _ = ask_over_http(server)
         server.signal(SIGTERM)
         assert stream.ends()
         assert "shutting down" in stream.messages[-1]["result"]["content"][0]["text"]
@@ -300,7 +300,7 @@ def test_no_process_remains_and_the_port_is_free(tmp_path: Path) -> None:
             assert not list(list_children(number))
 
 
-def asked(server: Any) -> tuple[ResponseStream, dict[str, Any]]:
+def ask_over_http(server: Any) -> tuple[ResponseStream, dict[str, Any]]:
     """Make a call with a question over HTTP, and return its stream and the question."""
     request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
     request["params"] = {"name": "asks", "arguments": {"name": "asks"}}

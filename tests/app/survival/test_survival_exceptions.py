@@ -23,7 +23,7 @@ RAISED = [
 SMOKE = [("raises_async", EXIT), ("raises", BASE), ("raises_later", INTERRUPT)]
 
 
-def in_child(hows: list[str]) -> list[tuple[str, str]]:
+def list_child_cases(hows: list[str]) -> list[tuple[str, str]]:
     """Return every place with SystemExit, and the first and the last place with the other exceptions."""
     return [
         *((how, EXIT) for how in hows),
@@ -43,14 +43,14 @@ def test_for_any_exception_of_a_tool_the_client_receives_only_a_reference(
 
 
 @ON_ONE_WAY
-@pytest.mark.parametrize(("how", "kind"), in_child(AWAITED))
+@pytest.mark.parametrize(("how", "kind"), list_child_cases(AWAITED))
 def test_an_error_in_a_child_task_reaches_the_call_that_awaits_it(server: Any, kind: str, how: str) -> None:
     with assert_unharmed(server):
         assert REFERENCE.match(get_error_text(server.get_result("in_child", kind=kind, how=how)))
 
 
 @ON_ONE_WAY
-@pytest.mark.parametrize(("how", "kind"), in_child(UNHEARD))
+@pytest.mark.parametrize(("how", "kind"), list_child_cases(UNHEARD))
 def test_an_error_in_an_abandoned_task_does_not_end_the_call_or_the_loop(server: Any, kind: str, how: str) -> None:
     with assert_unharmed(server):
         assert server.get_text("in_child", kind=kind, how=how) == "answered"

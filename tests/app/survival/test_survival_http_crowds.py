@@ -43,13 +43,13 @@ def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, settings=settings) as server, server.keep_call_in_flight():
         every = threading.Barrier(500)
         with ThreadPoolExecutor(500) as clients:
-            answers = list(clients.map(lambda number: client(server, number, every, context), range(500)))
+            answers = list(clients.map(lambda number: run_client(server, number, every, context), range(500)))
         assert answers == [[f"{number} {call_number}" for call_number in range(2)] for number in range(500)]
     assert "Traceback" not in server.stderr
 
 
-def client(server: HttpServerProcess, number: int, every: threading.Barrier, context: ssl.SSLContext) -> list[str]:
-    """Make calls as a client with a separate connection and session, and return their results."""
+def run_client(server: HttpServerProcess, number: int, every: threading.Barrier, context: ssl.SSLContext) -> list[str]:
+    """Call two tools as a client with a separate connection and session, and return their results."""
     headers = dict(server.headers)
     with httpx2.Client(base_url=server.base, timeout=300, verify=context, trust_env=False) as http:
         every.wait(300)
@@ -60,20 +60,20 @@ def client(server: HttpServerProcess, number: int, every: threading.Barrier, con
         assert http.post("/mcp", json=ready, headers=headers).status_code == 202
         texts = []
         for call_number in range(2):
-            request = call(server, call_number + 1, "echo", text=f"{number} {call_number}")
+            request = make_call(server, call_number + 1, "echo", text=f"{number} {call_number}")
             answer = http.post("/mcp", json=request, headers={**server.make_headers(request), **headers})
             texts.append(str(parse_response(answer)["result"]["content"][0]["text"]))
     return texts
 
 
-def call(server: HttpServerProcess, number: int, name: str, **arguments: str) -> Json:
-    """A request for a call."""
+def make_call(server: HttpServerProcess, number: int, name: str, **arguments: str) -> Json:
+    """Return a request for a call."""
     meta = {"_meta": ENVELOPE} if server.way.stateless else {}
     params = {"name": name, "arguments": arguments, **meta}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-def shaken(server: HttpServerProcess) -> str:
+def open_session(server: HttpServerProcess) -> str:
     """Open a session and return its id. Retry while the server has no room for it."""
     answers = []
     wait_until(
@@ -82,8 +82,8 @@ def shaken(server: HttpServerProcess) -> str:
     return str(answers[-1].headers["mcp-session-id"])
 
 
-def pinged(server: HttpServerProcess, session: str) -> int:
-    """The status of a ping in a session."""
+def ping_session(server: HttpServerProcess, session: str) -> int:
+    """Ping in a session, and return the HTTP status."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
     return server.http.post("/mcp", json=ping, headers=headers).status_code
@@ -91,13 +91,13 @@ def pinged(server: HttpServerProcess, session: str) -> int:
 
 def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, settings={"http": {"sessions": 4}}) as server:
-        first, second, third = (shaken(server) for _ in range(3))
+        first, second, third = (open_session(server) for _ in range(3))
         assert server.get_text("echo", text="still here") == "still here"
-        assert pinged(server, first) == 200
-        newcomer = shaken(server)
-        assert [pinged(server, item) for item in (second, first, third, newcomer)] == [404, 200, 200, 200]
-        fifth = shaken(server)
-        assert [pinged(server, item) for item in (first, newcomer, fifth)] == [200, 200, 200]
+        assert ping_session(server, first) == 200
+        newcomer = open_session(server)
+        assert [ping_session(server, item) for item in (second, first, third, newcomer)] == [404, 200, 200, 200]
+        fifth = open_session(server)
+        assert [ping_session(server, item) for item in (first, newcomer, fifth)] == [200, 200, 200]
         # The session of the test client itself has ended as well.
         assert server.post(json.dumps(SHAKE | {"method": "ping"}).encode()).status_code == 404
     assert "Traceback" not in server.stderr
@@ -106,28 +106,28 @@ def test_the_session_that_rests_longest_makes_room(tmp_path: Path) -> None:
 def test_sessions_in_use_stay_and_a_new_one_is_rejected(tmp_path: Path) -> None:
     settings = {"http": {"sessions": 2}}
     with run_server(SECOND_WAY, tmp_path, settings=settings) as server, server.keep_call_in_flight():
-        listener = shaken(server)
+        listener = open_session(server)
         headers = {"Accept": "text/event-stream", "Mcp-Session-Id": listener}
         with server.http.stream("GET", "/mcp", headers=headers) as stream:
             assert stream.status_code == 200
             for _ in range(3):
                 assert server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 503
         wait_until(lambda: server.http.post("/mcp", json=SHAKE, headers=HTTP_HEADERS).status_code == 200)
-        assert pinged(server, listener) == 404
+        assert ping_session(server, listener) == 404
 
 
 def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, TOOLS, {"http": {"sessions": 2}}) as server:
         session = server.open_session()
         headers = {**HTTP_HEADERS, "MCP-Protocol-Version": HANDSHAKE, "Mcp-Session-Id": session}
-        request = call(server, 1, "neighbour", token="its own")
+        request = make_call(server, 1, "neighbour", token="its own")
         with server.http.stream("POST", "/mcp", json=request, headers=headers) as stream:
             event = next(line for line in stream.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
             server.wait_for_stderr("begun its own")
-        other_sessions = [shaken(server) for _ in range(3)]
-        assert [pinged(server, other) for other in other_sessions] == [404, 404, 200]
-        assert server.http.post("/mcp", json=call(server, 9, "echo"), headers=server.headers).status_code == 404
-        release = call(server, 2, "release", token="its own")
+        other_sessions = [open_session(server) for _ in range(3)]
+        assert [ping_session(server, other) for other in other_sessions] == [404, 404, 200]
+        assert server.http.post("/mcp", json=make_call(server, 9, "echo"), headers=server.headers).status_code == 404
+        release = make_call(server, 2, "release", token="its own")
         assert server.http.post("/mcp", json=release, headers=headers).status_code == 200
         remaining_text = server.http.get("/mcp", headers={**headers, "Last-Event-ID": event}).text
         assert "neighbour its own" in remaining_text
@@ -136,25 +136,25 @@ def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_1000_abandoned_sessions_reject_no_client_and_leak_no_memory(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
-        before = crowded(server)
-        assert crowded(server) < before * 1.1
+        before = abandon_sessions(server)
+        assert abandon_sessions(server) < before * 1.1
     assert "Traceback" not in server.stderr
 
 
-def crowded(server: HttpServerProcess) -> int:
-    """Abandon more than 1,000 sessions while another is in use; the memory once they have ended."""
+def abandon_sessions(server: HttpServerProcess) -> int:
+    """Abandon 1,100 sessions while another is in use, and return the server's memory once they have ended."""
     with server.keep_call_in_flight():
         for number in range(1100):
-            shaken(server)
+            open_session(server)
             if number % 50 == 0:
                 assert server.get_text("echo", text="active") == "active"
-        assert pinged(server, shaken(server)) == 200
-    wait_until(lambda: tasks(server) < 100, 90)
+        assert ping_session(server, open_session(server)) == 200
+    wait_until(lambda: count_tasks(server) < 100, 90)
     return server.rss
 
 
-def tasks(server: HttpServerProcess) -> int:
-    """How many tasks the server has; asked seldom."""
+def count_tasks(server: HttpServerProcess) -> int:
+    """Return the number of tasks of the server; pause first, because each question creates tasks too."""
     time.sleep(0.5)
     return int(server.get_text("tasks"))
 
@@ -171,13 +171,13 @@ def test_a_process_without_file_descriptors_recovers(tmp_path: Path) -> None:
                 with contextlib.suppress(OSError):
                     opened.enter_context(socket.create_connection((host, int(port)), timeout=TIMEOUT))
         with httpx2.Client(base_url=server.base, timeout=TIMEOUT) as http:
-            wait_until(lambda: healthy(http))
+            wait_until(lambda: is_healthy(http))
         assert server.get_text("echo", text="still here") == "still here"
     assert len(server.stderr) < 100_000
 
 
-def healthy(http: httpx2.Client) -> bool:
-    """Whether the server takes connections."""
+def is_healthy(http: httpx2.Client) -> bool:
+    """Return whether the server takes connections."""
     with contextlib.suppress(httpx2.TransportError):
         return http.get("/health").status_code == 200
     return False

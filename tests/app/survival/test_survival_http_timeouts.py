@@ -57,39 +57,39 @@ async def busy(seconds: float) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServerProcess]:
-    """A server with little patience."""
+    """Run a server with short timeouts."""
     settings = {**SHORT, "limits": {"result": "256 MiB", "timeout": "120s"}}
     with run_server(SECOND_WAY, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
         yield started
 
 
 @contextlib.contextmanager
-def connected(server: HttpServerProcess) -> Iterator[socket.socket]:
-    """A plain connection."""
+def connect(server: HttpServerProcess) -> Iterator[socket.socket]:
+    """Open a plain TCP connection."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield connection
 
 
-def head(server: HttpServerProcess, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
-    """The head of a request."""
+def make_head(server: HttpServerProcess, length: str, first: str = "POST /mcp HTTP/1.1", routing: Any = None) -> bytes:
+    """Return the head of a request."""
     headers = routing or {**server.headers, "Mcp-Method": "tools/list"}
     lines = [first, "Host: localhost", *(f"{name}: {value}" for name, value in headers.items()), length]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def call(server: HttpServerProcess, number: int, name: str, **arguments: Any) -> bytes:
-    """A whole request for a call."""
+def make_call(server: HttpServerProcess, number: int, name: str, **arguments: Any) -> bytes:
+    """Return a whole request for a call."""
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     if server.way.stateless:
         params["_meta"] = ENVELOPE
     request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     body = json.dumps(request).encode()
-    return head(server, f"Content-Length: {len(body)}", routing=server.make_headers(request)) + body
+    return make_head(server, f"Content-Length: {len(body)}", routing=server.make_headers(request)) + body
 
 
-def dripped(connection: socket.socket, data: Iterator[bytes]) -> bytes:
+def send_slowly(connection: socket.socket, data: Iterator[bytes]) -> bytes:
     """Send pieces with pauses until the server closes the connection, and return its response."""
     response = b""
     connection.settimeout(QUICK / 20)
@@ -125,10 +125,10 @@ DRIPS = {
 
 def test_a_request_that_takes_too_long_is_closed(server: HttpServerProcess) -> None:
     def status_of(begin: str, pieces: list[bytes]) -> int:
-        with connected(server) as connection:
+        with connect(server) as connection:
             began = time.monotonic()
-            connection.sendall(head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
-            response = dripped(connection, iter(pieces))
+            connection.sendall(make_head(server, begin) if begin in (BODY, CHUNKED) else begin.encode())
+            response = send_slowly(connection, iter(pieces))
             assert time.monotonic() - began > QUICK * 0.9
         return int(response.split(b" ", 2)[1]) if response else 0
 
@@ -141,29 +141,29 @@ def test_a_request_that_takes_too_long_is_closed(server: HttpServerProcess) -> N
 
 
 def test_a_slow_second_request_of_a_connection_is_rejected_too(server: HttpServerProcess) -> None:
-    with connected(server) as connection:
-        connection.sendall(head(server, BODY) + LIST + b"POST /")
-        response = dripped(connection, repeat(b"m"))
+    with connect(server) as connection:
+        connection.sendall(make_head(server, BODY) + LIST + b"POST /")
+        response = send_slowly(connection, repeat(b"m"))
     assert [response.count(b"HTTP/1.1 200 "), response.count(b"HTTP/1.1 408 ")] == [1, 1]
 
 
 def test_a_connection_that_is_idle_after_a_response_is_closed(server: HttpServerProcess) -> None:
-    with connected(server) as connection:
-        connection.sendall(head(server, BODY) + LIST)
-        response = dripped(connection, repeat(b""))
+    with connect(server) as connection:
+        connection.sendall(make_head(server, BODY) + LIST)
+        response = send_slowly(connection, repeat(b""))
     assert response.count(b"HTTP/1.1 200 ") == response.count(b"HTTP/1.1 ") == 1
 
 
 def test_a_connection_of_an_early_rejected_request_is_closed(server: HttpServerProcess) -> None:
     for body in (b"5\r\nabcde\r\n", b"500000\r\n" + bytes(0x500000) + b"\r\n0\r\n\r\n"):
-        with connected(server) as connection:
-            connection.sendall(head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
-            assert dripped(connection, repeat(b"")).startswith(b"HTTP/1.1 404 ")
+        with connect(server) as connection:
+            connection.sendall(make_head(server, CHUNKED, first="POST /nothing HTTP/1.1") + body)
+            assert send_slowly(connection, repeat(b"")).startswith(b"HTTP/1.1 404 ")
 
 
 def test_a_call_may_take_longer_than_the_timeout_for_clients(server: HttpServerProcess) -> None:
-    with connected(server) as connection:
-        connection.sendall(call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + head(server, BODY)[:50])
+    with connect(server) as connection:
+        connection.sendall(make_call(server, 501, "slow", seconds=QUICK * 3) + b"\r\n" + make_head(server, BODY)[:50])
         connection.settimeout(TIMEOUT)
         response = b""
         while b"at last" not in response and (got := connection.recv(65536)):
@@ -172,8 +172,8 @@ def test_a_call_may_take_longer_than_the_timeout_for_clients(server: HttpServerP
 
 
 def test_a_request_that_waited_for_the_event_loop_is_not_late(server: HttpServerProcess) -> None:
-    data = call(server, 502, "echo", text="in time")
-    with connected(server) as connection:
+    data = make_call(server, 502, "echo", text="in time")
+    with connect(server) as connection:
         connection.sendall(data[:100])
         call_ahead = server.send_call("busy", seconds=QUICK * 3)
         server.wait_for_stderr("holding")
@@ -195,9 +195,9 @@ def test_a_client_that_does_not_read_a_large_response_is_disconnected_and_its_me
         while len(sizes) < 2 or sizes[-1] > sizes[-2] + LARGE:
             assert len(sizes) < ROUNDS, sizes
             with contextlib.ExitStack() as opened:
-                for connection in [opened.enter_context(connected(server)) for _ in range(4)]:
+                for connection in [opened.enter_context(connect(server)) for _ in range(4)]:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                    connection.sendall(call(server, next(numbers), "large", size=LARGE))
+                    connection.sendall(make_call(server, next(numbers), "large", size=LARGE))
                     opened.callback(wait_for_reset, connection)
             sizes.append(server.rss)
     assert "Traceback" not in server.stderr
@@ -211,7 +211,7 @@ def wait_for_reset(connection: socket.socket) -> None:
 
 
 def test_an_sse_stream_that_is_not_read_is_closed(server: HttpServerProcess) -> None:
-    with server.keep_call_in_flight(), connected(server) as connection:
+    with server.keep_call_in_flight(), connect(server) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
         response = b""
@@ -231,8 +231,8 @@ def test_an_sse_stream_that_is_not_read_is_closed(server: HttpServerProcess) -> 
 
 def test_a_client_that_reads_a_large_response_slowly_gets_all_of_it(server: HttpServerProcess) -> None:
     size = 12_000_000
-    with connected(server) as connection:
-        connection.sendall(call(server, 504, "large", size=size))
+    with connect(server) as connection:
+        connection.sendall(make_call(server, 504, "large", size=size))
         began, count = time.monotonic(), 0
         while count < size and (got := connection.recv(200_000)):
             count += len(got)

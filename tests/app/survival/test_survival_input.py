@@ -45,15 +45,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
         yield servers
 
 
-def judged(answer: dict[str, Any]) -> int | str:
-    """Return the kind of a response, in the words of the table."""
+def classify_response(answer: dict[str, Any]) -> int | str:
+    """Return the error code of a response, FAILED or RESULT."""
     if "error" in answer:
         return int(answer["error"]["code"])
     return FAILED if answer["result"].get("isError") else RESULT
 
 
-def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
-    """Return the responses to a line. A valid call shows that there are no more."""
+def send_over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
+    """Send a line, and return the responses to it. A valid call shows that there are no more."""
     before = len(server.received)
     server.write(row.data + b"\n")
     if row.number is not None and row.expected != SILENCE:
@@ -63,22 +63,22 @@ def over_stdio(server: Any, row: Row) -> list[tuple[int | str, Any]]:
     assert good.result(TIMEOUT)["result"]["content"], row.name
     answers = [message for message in server.received[before:] if message is not good.result()]
     assert server.invalid_lines == []
-    return [(judged(answer), answer.get("id")) for answer in answers]
+    return [(classify_response(answer), answer.get("id")) for answer in answers]
 
 
-def over_http(server: Any, row: Row) -> list[tuple[int | str, Any]]:
-    """Return the responses to a body."""
-    answer = server.post(row.data, routing(server, row.data))
+def send_over_http(server: Any, row: Row) -> list[tuple[int | str, Any]]:
+    """Post a body, and return the responses to it."""
+    answer = server.post(row.data, make_headers(server, row.data))
     assert answer.status_code < 500, answer.text[:500]
     assert "content" in server.get_result("whoami"), row.name
     if answer.status_code == 202:
         assert answer.content == b""
         return []
     message = parse_response(answer)
-    return [(judged(message), message.get("id"))]
+    return [(classify_response(message), message.get("id"))]
 
 
-def routing(server: Any, data: bytes) -> dict[str, str]:
+def make_headers(server: Any, data: bytes) -> dict[str, str]:
     """Return the headers with the method and the name of a body, if they are readable."""
     headers = dict(server.headers)
     try:
@@ -100,7 +100,7 @@ def routing(server: Any, data: bytes) -> dict[str, str]:
 @pytest.mark.parametrize(("way", "group"), TABLE, ids=[f"{way}-{group}" for way, group in TABLE])
 def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
     position, wrong = len(server.stderr), []
-    send = over_http if server.way.transport == "http" else over_stdio
+    send = send_over_http if server.way.transport == "http" else send_over_stdio
     for row in list_rows(server.way, group):
         outcome = send(server, row)
         if outcome != ([] if row.expected == SILENCE else [(row.expected, row.number)]):
@@ -128,14 +128,14 @@ def test_an_id_that_is_in_use_is_rejected_and_the_first_call_finishes(way: Way, 
             assert server.get_result("release", token="reused")["content"]
             response = server.received[before]
         else:
-            waiting = aside.submit(server.post, first, routing(server, first))
+            waiting = aside.submit(server.post, first, make_headers(server, first))
             server.wait_for_stderr("begun reused")
-            response = parse_response(server.post(second, routing(server, second)))
+            response = parse_response(server.post(second, make_headers(server, second)))
             assert server.get_result("release", token="reused")["content"]
             assert parse_response(waiting.result(TIMEOUT))["result"]["content"][0]["text"] == "neighbour reused"
             # The id is free again.
-            assert judged(parse_response(server.post(second, routing(server, second)))) == RESULT
-        assert (judged(response), response["id"]) == (RESULT if free else NO_REQUEST, "mine")
+            assert classify_response(parse_response(server.post(second, make_headers(server, second)))) == RESULT
+        assert (classify_response(response), response["id"]) == (RESULT if free else NO_REQUEST, "mine")
 
 
 @ON_BOTH_WAYS
@@ -145,7 +145,7 @@ def test_fifty_megabytes_are_rejected_in_constant_memory(way: Way, tmp_path: Pat
         before = server.rss
         huge = Row("50 MB", b'{"jsonrpc": "2.0", "id": "' + b"x" * 50_000_000 + b'", "method": "ping"}', NO_REQUEST)
         if way.transport == "stdio":
-            assert over_stdio(server, huge) == [(NO_REQUEST, None)]
+            assert send_over_stdio(server, huge) == [(NO_REQUEST, None)]
         else:
             assert is_rejected_or_closed(server, huge.data)
         assert server.get_result("whoami")["content"]
@@ -170,7 +170,7 @@ def test_an_endless_line_is_read_in_constant_memory(tmp_path: Path, filling: byt
             most = max(most, server.rss)
         assert most - before < 30_000_000
         count = len(server.received)
-        assert over_stdio(server, Row("its end", b"", NO_REQUEST)) == [(NO_REQUEST, None)]
+        assert send_over_stdio(server, Row("its end", b"", NO_REQUEST)) == [(NO_REQUEST, None)]
         assert len(server.received) == count + 2
 
 
@@ -179,13 +179,15 @@ def test_lines_may_be_blank_end_in_the_windows_way_or_lack_their_end(tmp_path: P
     with run_server(FIRST_WAY, tmp_path) as server:
         before = len(server.received)
         server.write(b"\n\r\n \t \n" * 10_000 + era.text("windows").encode() + b"\r\n\r\n")
-        assert judged(server.expect_response("windows").result(TIMEOUT)) == RESULT
+        assert classify_response(server.expect_response("windows").result(TIMEOUT)) == RESULT
         server.write(era.text("split")[:20].encode())
         server.write(
             era.text("split")[20:].encode() + b"\n" + era.text("one").encode() + b"\n" + era.text("two").encode()
         )
         server.close_input()
-        assert {judged(server.expect_response(name).result(TIMEOUT)) for name in ("split", "one", "two")} == {RESULT}
+        assert {
+            classify_response(server.expect_response(name).result(TIMEOUT)) for name in ("split", "one", "two")
+        } == {RESULT}
         assert server.wait() == 0
         assert len(server.received) == before + 4
 
@@ -196,26 +198,26 @@ def test_a_broken_last_line_without_a_line_end_gets_an_error(tmp_path: Path, dat
         server.write(data)
         server.close_input()
         answer = server.expect_response(None).result(TIMEOUT)
-        assert judged(answer) == (NO_REQUEST if len(data) > 4_194_304 else NOT_JSON)
+        assert classify_response(answer) == (NO_REQUEST if len(data) > 4_194_304 else NOT_JSON)
         assert server.wait() == 0
 
 
 @pytest.mark.parametrize("method", ["tools/call", "logging/setLevel"])
 def test_a_request_before_initialize_gets_an_error(tmp_path: Path, method: str) -> None:
-    with raw(tmp_path) as process:
+    with run_without_handshake(tmp_path) as process:
         params = {"tools/call": {"name": "echo", "arguments": {}}, "logging/setLevel": {"level": "info"}}[method]
         hello = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
         for number, name, fields in [("first", method, params), ("ping", "ping", {}), ("hello", "initialize", hello)]:
             message = {"jsonrpc": "2.0", "id": number, "method": name, "params": fields}
             process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.close()
-        answers = {answer["id"]: judged(answer) for answer in map(json.loads, process.stdout)}
+        answers = {answer["id"]: classify_response(answer) for answer in map(json.loads, process.stdout)}
         assert answers == {"first": NO_REQUEST, "ping": RESULT, "hello": RESULT}
 
 
 @contextlib.contextmanager
-def raw(folder: Path) -> Iterator[Any]:
-    """Yield a server over stdio without a handshake."""
+def run_without_handshake(folder: Path) -> Iterator[Any]:
+    """Run a server over stdio without a handshake."""
     shutil.copy(SURVIVAL_TOOLS, folder / "survival_tools.py")
     command = [sys.executable, "-m", "mcp_bridge", "serve", "survival_tools.py"]
     with subprocess.Popen(

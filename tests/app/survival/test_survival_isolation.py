@@ -67,7 +67,7 @@ def server(workers: SharedServers) -> Any:
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    """The same with more memory for its workers."""
+    """Run the same server with more memory for its workers."""
 
     def start(way: Way) -> contextlib.AbstractContextManager[Any]:
         return run_isolated_server(way, tmp_path_factory.mktemp("roomy"), {**SMALL, "memory": "2 GiB"})

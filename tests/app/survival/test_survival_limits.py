@@ -45,14 +45,14 @@ def way() -> Way:
     return FIRST_WAY
 
 
-def code_of(result: dict[str, Any]) -> Any:
-    """The stable code of a failed result."""
+def get_error_code(result: dict[str, Any]) -> Any:
+    """Return the stable code of a failed result."""
     assert result.get("isError"), str(result)[:500]
     return result["_meta"]["mcp-bridge/code"]
 
 
-def whole(server: Any, result: dict[str, Any]) -> str:
-    """A cut answer, put together from its pages."""
+def read_whole_text(server: Any, result: dict[str, Any]) -> str:
+    """Return the whole text of a shortened result, read page by page."""
     output, note = result["content"][0]["text"], result["content"][1]["text"]
     first, last = re.findall(r"mcp-bridge://results/[\w-]+/\d+", note)
     start, end = (int(uri.rsplit("/", 1)[1]) for uri in (first, last))
@@ -69,7 +69,7 @@ def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) ->
     with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
             result = server.get_result(name)
-            assert code_of(result) == "timeout"
+            assert get_error_code(result) == "timeout"
             assert f"{seconds} second" in result["content"][0]["text"]
 
 
@@ -80,7 +80,7 @@ def test_a_text_of_768_kib_is_whole_and_one_character_more_is_truncated(server: 
     long_result = server.get_result("letters", count=most + 1)
     assert len(long_result["content"][0]["text"]) == most
     assert f"{most} of {most + 1} characters" in long_result["content"][1]["text"]
-    assert len(whole(server, long_result)) == most + 1
+    assert len(read_whole_text(server, long_result)) == most + 1
 
 
 def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_pages_of_a_truncated_result_add_up_to_the_whole(tmp_path: Path) -> 
     ):
         result = server.get_result("letters", count=100_001)
         assert len(result["content"][0]["text"]) == 10 * 1024
-        assert whole(server, result) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
+        assert read_whole_text(server, result) == "".join(f"{place:08d}" for place in range(0, 100_001, 8))[:100_001]
 
 
 HUGE: list[tuple[Way, str, dict[str, Any]]] = [
@@ -114,7 +114,7 @@ def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: 
     assert "This result was truncated" in text or arguments.get("text") == ""
     assert (name == "declared") == bool(result.get("isError"))
     if name == "declared":
-        assert code_of(result) == "result_too_large"
+        assert get_error_code(result) == "result_too_large"
     assert server.get_text("echo", text="still here") == "still here"
 
 
@@ -132,8 +132,8 @@ def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp
         for number in range(2):
             server.wait_for_stderr(f"held a{number}")
         several = [server.send_call("holds", token="later") for _ in range(QUEUE + 3)]
-        errors = first_done(several, 3)
-        assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
+        errors = wait_for_first(several, 3)
+        assert {get_error_code(answer["result"]) for answer in errors} == {"overloaded"}
         assert all("holds" in answer["result"]["content"][0]["text"] for answer in errors)
         for token in ("a0", "a1", "later"):
             server.get_result("release", token=token)
@@ -147,15 +147,15 @@ def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> Non
         running_calls = [server.send_call("holds", token=f"all{number}") for number in range(2)]
         for number in range(2):
             server.wait_for_stderr(f"held all{number}")
-        errors = first_done([server.send_call("release", token="all0") for _ in range(QUEUE + 8)], 8)
-        assert {code_of(answer["result"]) for answer in errors} == {"overloaded"}
+        errors = wait_for_first([server.send_call("release", token="all0") for _ in range(QUEUE + 8)], 8)
+        assert {get_error_code(answer["result"]) for answer in errors} == {"overloaded"}
         assert server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]
         assert server.is_running
         for call in running_calls:
             assert not call.done()
 
 
-def first_done(calls: list[Any], count: int) -> list[dict[str, Any]]:
+def wait_for_first(calls: list[Any], count: int) -> list[dict[str, Any]]:
     """Return the responses of the calls that finish first, at least this many."""
     end = time.monotonic() + TIMEOUT
     while sum(call.done() for call in calls) < count:
@@ -176,7 +176,7 @@ def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -
     with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for data, message in TOO_MUCH:
             result = server.get_result("takes", data=data)
-            assert code_of(result) == "invalid_arguments"
+            assert get_error_code(result) == "invalid_arguments"
             assert message in result["content"][0]["text"]
         assert server.get_text("takes", data=[[[[1]]]]) == "list"
 
@@ -197,7 +197,7 @@ def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
     server: Any, name: str, arguments: dict[str, Any]
 ) -> None:
     server.get_result("several", items=[1])
-    began, spent, rss = time.process_time(), cpu(server), server.rss
+    began, spent, rss = time.process_time(), measure_cpu(server), server.rss
     request_size = len(json.dumps(arguments))
     for _ in range(5):
         json.loads(json.dumps(arguments))
@@ -205,7 +205,7 @@ def test_no_request_costs_a_hundred_times_what_it_costs_its_sender(
     # The time includes writing the message and reading the answer.
     sender = max((time.process_time() - began) / 6, 0.01)
     assert len(str(result)) < 100 * request_size
-    assert cpu(server) - spent < 100 * sender
+    assert measure_cpu(server) - spent < 100 * sender
     assert server.rss - rss < 100 * request_size
 
 
@@ -252,7 +252,7 @@ def test_a_request_is_rejected_before_its_text_becomes_something_larger(
         "red",
         "green",
     ]
-    with peak_within(server, 100 * MIB):
+    with limit_growth(server, 100 * MIB):
         error = server.send_request(method, params).result(TIMEOUT)["error"]
     assert error["code"] == -32602
     assert reason in error["message"]
@@ -284,7 +284,7 @@ def test_an_error_repeats_only_the_beginning_of_a_long_name(server: Any, method:
 
 
 @contextlib.contextmanager
-def peak_within(server: Any, size: int) -> Iterator[None]:
+def limit_growth(server: Any, size: int) -> Iterator[None]:
     """Check that the memory of the server never grows by more than this many bytes in the block."""
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")
     before = server.rss
@@ -293,7 +293,7 @@ def peak_within(server: Any, size: int) -> Iterator[None]:
     assert int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024 - before < size
 
 
-def cpu(server: Any) -> float:
+def measure_cpu(server: Any) -> float:
     """Return the seconds of CPU used by the process."""
     fields = Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

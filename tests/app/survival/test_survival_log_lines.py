@@ -75,7 +75,7 @@ def test_a_log_line_cannot_be_forged(server: Any, breaker: str) -> None:
     assert "error" in server.send_request("resources/read", {"uri": f"forged://{text}"}).result(TIMEOUT)
     assert "error" in server.send_request(text, {text: text}).result(TIMEOUT)
     server.wait_for_stderr("you are root")
-    keeps_lines(server)
+    check_log_lines(server)
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +89,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
             yield server
             server.signal(signal.SIGTERM)
             assert server.wait() == 0
-            keeps_lines(server)
+            check_log_lines(server)
 
     with contextlib.closing(SharedServers(start)) as servers:
         yield servers
 
 
-def keeps_lines(server: ServerProcess) -> None:
+def check_log_lines(server: ServerProcess) -> None:
     """Assert that each record of the log is one line, with an indented traceback below it."""
     for text in (server.stderr, (server.folder / "the.log").read_text()):
         lines = text.split("\n")
@@ -115,4 +115,4 @@ def test_headers_forge_nothing(server: Any) -> None:
         header = (name, f"x\x1b[2K\x85\x9b{FORGED}".encode("latin-1"))
         answer = httpx2.post(f"{server.base}/mcp", content=body, headers=[*headers, header], timeout=TIMEOUT)
         assert answer.status_code >= 200
-    keeps_lines(server)
+    check_log_lines(server)

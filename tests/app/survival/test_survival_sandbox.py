@@ -66,8 +66,8 @@ def wreck() -> None:
 """
 
 
-def why_not() -> str:
-    """Why no sandbox can be had on this machine; empty where one can."""
+def explain_missing_sandbox() -> str:
+    """Return why a sandbox cannot be created on this machine, or an empty text."""
     if shutil.which("bwrap") is None:
         return "there is no bubblewrap"
     command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
@@ -75,13 +75,13 @@ def why_not() -> str:
     return f"bubblewrap cannot create a sandbox: {result.stderr.strip()}" if result.returncode else ""
 
 
-NOT_HERE = why_not()
+NOT_HERE = explain_missing_sandbox()
 needs_bubblewrap = pytest.mark.skipif(bool(NOT_HERE), reason=f"NOT TESTED, the sandbox does not work here: {NOT_HERE}")
 
 
 @contextlib.contextmanager
-def boxed(folder: Path, **more: Any) -> Iterator[Any]:
-    """Yield a server with tools in a sandbox, in a folder below this one."""
+def run_in_sandbox(folder: Path, **more: Any) -> Iterator[Any]:
+    """Run a server with tools in a sandbox, in a folder below this one."""
     inside = folder / "settings"
     inside.mkdir()
     source = {"type": "python", "path": "own_tools.py", "isolation": {"sandbox": more or "bubblewrap", "workers": 2}}
@@ -89,14 +89,14 @@ def boxed(folder: Path, **more: Any) -> Iterator[Any]:
         yield server
 
 
-def fails(server: Any, name: str, **arguments: Any) -> None:
+def check_failure(server: Any, name: str, **arguments: Any) -> None:
     """Assert that a call fails with an internal error."""
     result = server.get_result(name, **arguments)
     assert result["isError"], result
     assert result["_meta"]["mcp-bridge/code"] == "internal_error"
 
 
-def marked(mark: str) -> list[int]:
+def find_processes(mark: str) -> list[int]:
     """Return the running processes with this word among their arguments."""
     return [
         process.pid
@@ -109,8 +109,8 @@ ABOVE = {part for place in (sys.prefix, sys.base_prefix, *sys.path) for part in 
 """Folders that are there because what is below them is."""
 
 
-def seen(server: Any, path: str) -> set[str]:
-    """Return the files of a folder as a tool sees them; nothing if there is no folder."""
+def list_visible_files(server: Any, path: str) -> set[str]:
+    """Return the files of a folder as a tool sees them; none if there is no folder."""
     result = server.get_result("lists", path=path)
     return set() if result.get("isError") else set(json.loads(result["content"][0]["text"]))
 
@@ -120,16 +120,16 @@ def test_a_sandbox_can_read_only_its_own_files_and_named_paths(tmp_path: Path) -
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "named").mkdir()
     (tmp_path / "named" / "file.txt").write_text("seen")
-    with boxed(tmp_path, read=["../named"]) as server, server.keep_call_in_flight():
-        fails(server, "reads", path=str(tmp_path / "secret.txt"))
-        fails(server, "reads", path="../secret.txt")
-        fails(server, "reads", path="mcp-bridge.json")
-        assert seen(server, ".") == {"own_tools.py"}
-        assert seen(server, str(Path.home())) <= ABOVE
+    with run_in_sandbox(tmp_path, read=["../named"]) as server, server.keep_call_in_flight():
+        check_failure(server, "reads", path=str(tmp_path / "secret.txt"))
+        check_failure(server, "reads", path="../secret.txt")
+        check_failure(server, "reads", path="mcp-bridge.json")
+        assert list_visible_files(server, ".") == {"own_tools.py"}
+        assert list_visible_files(server, str(Path.home())) <= ABOVE
         assert "bridge" in server.get_text("reads", path="own_tools.py")
         assert server.get_text("reads", path=str(tmp_path / "named" / "file.txt")) == "seen"
-        fails(server, "writes", path=str(tmp_path / "named" / "new.txt"))
-        assert seen(server, str(tmp_path)) == {"named", "settings"}
+        check_failure(server, "writes", path=str(tmp_path / "named" / "new.txt"))
+        assert list_visible_files(server, str(tmp_path)) == {"named", "settings"}
 
 
 @needs_bubblewrap
@@ -158,9 +158,9 @@ def test_the_working_folder_of_the_bridge_is_not_visible(tmp_path: Path) -> None
 @needs_bubblewrap
 def test_a_sandbox_can_write_only_named_paths(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with boxed(tmp_path, write=[str(tmp_path / "out")]) as server:
-        fails(server, "writes", path="new.txt")
-        fails(server, "writes", path="own_tools.py")
+    with run_in_sandbox(tmp_path, write=[str(tmp_path / "out")]) as server:
+        check_failure(server, "writes", path="new.txt")
+        check_failure(server, "writes", path="own_tools.py")
         assert server.get_text("writes", path=str(tmp_path / "out" / "new.txt")) == "written"
         assert (tmp_path / "out" / "new.txt").read_text() == "written"
         new_file = f"/tmp/{tmp_path.name}-own.txt"
@@ -170,15 +170,15 @@ def test_a_sandbox_can_write_only_named_paths(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_writable_folder_around_the_settings_leaves_them_as_they_are(tmp_path: Path) -> None:
-    with boxed(tmp_path, write=[str(tmp_path)]) as server:
+    with run_in_sandbox(tmp_path, write=[str(tmp_path)]) as server:
         assert server.get_text("writes", path=str(tmp_path / "new.txt")) == "written"
-        fails(server, "writes", path="own_tools.py")
+        check_failure(server, "writes", path="own_tools.py")
 
 
 @needs_bubblewrap
 @pytest.mark.parametrize("network", [False, True])
 def test_the_network_is_available_if_the_settings_allow_it(network: bool, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening, boxed(tmp_path, network=network) as server:
+    with socket.create_server(("127.0.0.1", 0)) as listening, run_in_sandbox(tmp_path, network=network) as server:
 
         def greet() -> None:
             with contextlib.suppress(OSError):
@@ -191,12 +191,12 @@ def test_the_network_is_available_if_the_settings_allow_it(network: bool, tmp_pa
         if network:
             assert server.get_text("connects", port=port) == "hello"
         else:
-            fails(server, "connects", port=port)
+            check_failure(server, "connects", port=port)
 
 
 @needs_bubblewrap
 def test_a_sandbox_cannot_reach_other_processes(tmp_path: Path) -> None:
-    with boxed(tmp_path) as server:
+    with run_in_sandbox(tmp_path) as server:
         assert len(json.loads(server.get_text("processes"))) < 6
         result = server.get_result("kills", pid=server.pid)
         assert result["isError"]
@@ -206,7 +206,7 @@ def test_a_sandbox_cannot_reach_other_processes(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_crash_in_a_sandbox_costs_one_call(tmp_path: Path) -> None:
-    with boxed(tmp_path) as server, server.keep_call_in_flight():
+    with run_in_sandbox(tmp_path) as server, server.keep_call_in_flight():
         result = server.get_result("wreck")
         assert result["_meta"]["mcp-bridge/code"] == "tool_crashed"
         assert "SIGSEGV" in result["content"][0]["text"]
@@ -217,28 +217,28 @@ def test_a_crash_in_a_sandbox_costs_one_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_everything_in_a_sandbox_ends_with_the_bridge(how: signal.Signals, tmp_path: Path) -> None:
     mark = f"boxed-{os.urandom(4).hex()}"
-    with boxed(tmp_path) as server:
+    with run_in_sandbox(tmp_path) as server:
         assert server.get_text("leaves", mark=mark) == "left"
         below = [process.pid for process in psutil.Process(server.pid).children(recursive=True)]
-        assert marked(mark)
+        assert find_processes(mark)
         server.signal(how)
         server.wait()
         end = time.monotonic() + TIMEOUT
-        while marked(mark) or any(map(psutil.pid_exists, below)):
+        while find_processes(mark) or any(map(psutil.pid_exists, below)):
             assert time.monotonic() < end
             time.sleep(0.05)
 
 
 @needs_bubblewrap
 def test_a_readable_path_must_exist(tmp_path: Path) -> None:
-    with boxed(tmp_path, read=["nowhere"]) as server:
+    with run_in_sandbox(tmp_path, read=["nowhere"]) as server:
         server.wait_for_stderr("bubblewrap cannot create a sandbox here")
         server.wait_for_stderr("nowhere")
         assert server.get_text("echo", text="served") == "served"
 
 
 def fail_to_start(folder: Path, path: str) -> tuple[int, str]:
-    """The exit code and the errors of a server with this PATH, where the only source requires a sandbox."""
+    """Start a server with this PATH whose only source requires a sandbox, and return its exit code and errors."""
     (folder / "own_tools.py").write_text("import pathlib\npathlib.Path('imported').touch()\n" + TOOLS)
     (folder / "bridge.yaml").write_text(
         "sources:\n  - type: python\n    path: own_tools.py\n    isolation:\n      sandbox: bubblewrap\n"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.survival.test_survival_sandbox import TOOLS, fails, needs_bubblewrap, seen
+from tests.app.survival.test_survival_sandbox import TOOLS, check_failure, list_visible_files, needs_bubblewrap
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
@@ -48,8 +48,8 @@ IMPORTED = {"helper.py", "second.py", "package"}
 
 
 @contextlib.contextmanager
-def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]:
-    """Yield a server with settings in the user's home folder."""
+def run_at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]:
+    """Run a server with settings in the user's home folder."""
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
@@ -61,19 +61,19 @@ def at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]
 @needs_bubblewrap
 @pytest.mark.parametrize("source", [{"path": "own_tools.py"}, {"module": "own_tools"}], ids=["path", "module"])
 def test_settings_in_the_home_folder_do_not_expose_it(source: dict[str, Any], tmp_path: Path) -> None:
-    with at_home(tmp_path, source) as server:
+    with run_at_home(tmp_path, source) as server:
         assert json.loads(server.get_text("imports")) == ["second", "data"]
-        assert seen(server, ".") == {"own_tools.py", *IMPORTED}
+        assert list_visible_files(server, ".") == {"own_tools.py", *IMPORTED}
         for name in (KEY, "notes.txt", "mcp-bridge.json"):
-            fails(server, "reads", path=str(tmp_path / name))
-        fails(server, "writes", path=str(tmp_path / "new.txt"))
+            check_failure(server, "reads", path=str(tmp_path / name))
+        check_failure(server, "writes", path=str(tmp_path / "new.txt"))
         server.wait_for_stderr("SECURITY: the settings file of the sandboxed source")
 
 
 @needs_bubblewrap
 def test_a_source_that_is_the_home_folder_does_not_expose_it(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    with at_home(tmp_path / "home", {"path": ".", "tools": []}) as server:
+    with run_at_home(tmp_path / "home", {"path": ".", "tools": []}) as server:
         server.wait_for_stderr("survival_tools")
 
 
@@ -86,13 +86,13 @@ def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
     source = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
     with run_server(FIRST_WAY, tmp_path, "", {"sources": [source]}) as server:
         assert server.get_text("reads", path="tools/data.txt") == "data"
-        assert seen(server, ".") == {"tools"}
-        fails(server, "reads", path="notes.txt")
+        assert list_visible_files(server, ".") == {"tools"}
+        check_failure(server, "reads", path="notes.txt")
 
 
 @needs_bubblewrap
 def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None:
-    with at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
+    with run_at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
         server.wait_for_stderr("SECURITY: isolation.sandbox.read gives the sandbox of source")
         assert server.get_text("reads", path=KEY) == "a key"
 
@@ -101,9 +101,9 @@ def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None
 def test_a_writable_folder_around_the_settings_cannot_change_them(tmp_path: Path) -> None:
     inside = tmp_path / "settings"
     inside.mkdir()
-    with at_home(inside, {"path": "own_tools.py"}, write=[str(tmp_path)]) as server:
+    with run_at_home(inside, {"path": "own_tools.py"}, write=[str(tmp_path)]) as server:
         for name in ("mcp-bridge.json", "own_tools.py", "new.py"):
-            fails(server, "writes", path=str(inside / name))
+            check_failure(server, "writes", path=str(inside / name))
 
 
 @needs_bubblewrap
@@ -111,7 +111,7 @@ def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("NAME = 'a key'")
     inside = tmp_path / "settings"
     inside.mkdir()
-    with at_home(inside, {"path": "own_tools.py"}, write=["."]) as server:
+    with run_at_home(inside, {"path": "own_tools.py"}, write=["."]) as server:
         assert json.loads(server.get_text("imports")) == ["second", "data"]
         (inside / "second.py").unlink()
         (inside / "second.py").symlink_to("../secret.py")

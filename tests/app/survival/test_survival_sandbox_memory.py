@@ -60,14 +60,14 @@ def make_old_bubblewrap(folder: Path, *options: str) -> str:
     return f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
 
-def settings() -> dict[str, object]:
+def make_settings() -> dict[str, object]:
     isolation = {"sandbox": "bubblewrap", "workers": 1, "memory": MEMORY, "file_size": "1 GiB"}
     return {"sources": [{"type": "python", "path": "own_tools.py", "isolation": isolation}]}
 
 
 @needs_bubblewrap
 def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
-    with run_server(FIRST_WAY, tmp_path, TOOLS, settings()) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, make_settings()) as server:
         assert server.get_text("share") == "1"
         result = json.loads(server.get_text("fill"))
         assert set(result) == {"/tmp", "/dev/shm"}
@@ -76,7 +76,7 @@ def test_files_in_memory_count_as_memory(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_a_sandbox_cannot_mount_file_systems_of_its_own(tmp_path: Path) -> None:
-    with run_server(FIRST_WAY, tmp_path, TOOLS, settings()) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, make_settings()) as server:
         assert json.loads(server.get_text("nest")) == [""]
 
 
@@ -91,6 +91,6 @@ def test_a_bubblewrap_that_cannot_limit_files_in_memory_is_an_error(tmp_path: Pa
 @needs_bubblewrap
 def test_a_bubblewrap_that_cannot_forbid_namespaces_is_reported(tmp_path: Path) -> None:
     env = {"PATH": make_old_bubblewrap(tmp_path, "--disable-userns")}
-    with run_server(FIRST_WAY, tmp_path, TOOLS, settings(), env=env) as server:
+    with run_server(FIRST_WAY, tmp_path, TOOLS, make_settings(), env=env) as server:
         server.wait_for_stderr("bubblewrap cannot forbid user namespaces here")
         assert server.get_text("share") == "1"

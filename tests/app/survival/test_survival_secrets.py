@@ -143,14 +143,14 @@ def test_questions_contain_no_secrets_and_their_answers_arrive(server: Any, name
         answers = {key: {"action": "decline"} for key in question}
         answer = server.send_request("tools/call", {**next_call, "inputResponses": answers}).result(TIMEOUT)["result"]
     else:
-        question, answer = (asked_over_stdio if server.way.transport == "stdio" else asked_over_http)(server, name)
+        question, answer = (ask_over_stdio if server.way.transport == "stdio" else ask_over_http)(server, name)
     assert has_secret(question)
     assert answer["content"][0]["text"] == "done"
     assert_no_secrets(server)
 
 
-def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
-    """Return the question of a call, which is declined, and the call's result."""
+def ask_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
+    """Call a tool, decline its question, and return the question and the result."""
     count, waiting = len(server.received), server.send_call(name)
     questions: list[Any] = []
     while not questions:
@@ -160,8 +160,8 @@ def asked_over_stdio(server: Any, name: str) -> tuple[Any, Any]:
     return questions[0]["params"], waiting.result(TIMEOUT)["result"]
 
 
-def asked_over_http(server: Any, name: str) -> tuple[Any, Any]:
-    """Return the question and the result from the stream of the call."""
+def ask_over_http(server: Any, name: str) -> tuple[Any, Any]:
+    """Call a tool, decline its question, and return the question and the result from the stream of the call."""
     request = {"jsonrpc": "2.0", "id": f"asks-{name}", "method": "tools/call", "params": {"name": name}}
     question = None
     with server.http.stream("POST", "/mcp", json=request, headers=server.headers) as stream:

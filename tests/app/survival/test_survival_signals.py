@@ -127,7 +127,7 @@ def test_a_signal_while_the_interpreter_leaves_ends_it(tmp_path: Path) -> None:
 )
 def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="ArithmeticError"))
-    with bare(tmp_path, *options) as server:
+    with start_server(tmp_path, *options) as server:
         server.wait_for_stderr("importing\n")
         server.process.send_signal(getattr(signal, how))
         assert server.wait() == 0
@@ -136,7 +136,7 @@ def test_a_signal_while_tools_are_imported_ends_the_start(how: str, options: tup
 
 def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(SLOW_IMPORT.format(caught="BaseException"))
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         server.wait_for_stderr("importing\n")
         server.process.send_signal(signal.SIGTERM)
         server.wait_for_stderr("caught")
@@ -148,7 +148,7 @@ def test_tools_that_catch_the_first_signal_at_import_do_not_catch_the_second(tmp
 def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: Path) -> None:
     # The import holds the GIL, so no thread can forward what it writes to stderr: it creates a file instead.
     (tmp_path / "tools.py").write_text("import pathlib\npathlib.Path('importing').touch()\nsum(range(10**15))")
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         wait_until((tmp_path / "importing").exists)
         server.process.send_signal(signal.SIGTERM)
         # The signal is sent again, as two equal signals may arrive as one.
@@ -158,7 +158,7 @@ def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: P
 
 def test_a_signal_before_any_request_is_a_good_end(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text() + "\nsay('imported')\n")
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         server.wait_for_stderr("imported\n")
         server.process.send_signal(signal.SIGINT)
         assert server.wait() == 0
@@ -174,7 +174,7 @@ def test_sigpipe_changes_nothing(way: Way, tmp_path: Path) -> None:
 
 def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
-    with bare(tmp_path, before=["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh"]) as server:
+    with start_server(tmp_path, before=["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh"]) as server:
         server.send_request("waits", "call")
         server.wait_for_stderr("begun call")
         server.process.send_signal(signal.SIGHUP)
@@ -186,7 +186,7 @@ def test_sighup_stays_ignored_where_it_was(tmp_path: Path) -> None:
 
 def test_the_server_does_not_wait_for_a_client_that_died(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         server.send_request("for_ever", "call")
         server.wait_for_stderr("begun call")
         server.close("stdout")
@@ -197,7 +197,7 @@ def test_the_server_does_not_wait_for_a_client_that_died(tmp_path: Path) -> None
 
 def test_a_client_that_stops_reading_is_noticed_by_the_first_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text())
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         for tool in ("waits", "for_ever"):
             server.send_request(tool, tool)
             server.wait_for_stderr(f"begun {tool}")
@@ -209,7 +209,7 @@ def test_a_client_that_stops_reading_is_noticed_by_the_first_response(tmp_path: 
 
 def test_a_closed_stderr_costs_no_response(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS.read_text().replace("def say(words: str)", QUIET))
-    with bare(tmp_path) as server:
+    with start_server(tmp_path) as server:
         server.send_request("waits", "call")
         wait_until((tmp_path / "said").exists)
         server.close_stderr()
@@ -251,7 +251,7 @@ def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> N
     with (
         err.open("wb") as stderr,
         subprocess.Popen(
-            [sys.executable, "-c", PARENT, request(1, "for_ever", "call")],
+            [sys.executable, "-c", PARENT, make_call_line(1, "for_ever", "call")],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -261,19 +261,19 @@ def test_a_server_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> N
         number = int(parent.stdout.readline())
         wait_until(lambda: "begun call" in err.read_text())
         parent.kill()
-        wait_until(lambda: not alive(number))
+        wait_until(lambda: not is_running(number))
     assert "ended call" in err.read_text()
 
 
-def alive(number: int) -> bool:
-    """Whether a process, not necessarily a child, still runs."""
+def is_running(number: int) -> bool:
+    """Return whether a process runs, a child or not."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
-def request(number: int, tool: str, name: str) -> str:
-    """A call of the stateless era."""
+def make_call_line(number: int, tool: str, name: str) -> str:
+    """Return the line of a stateless call."""
     params = {"name": tool, "arguments": {"name": name}, "_meta": ENVELOPE}
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
 
@@ -309,7 +309,7 @@ class Bare:
         """Send a call."""
         self._number += 1
         assert self.process.stdin is not None
-        self.process.stdin.write(request(self._number, tool, name).encode() + b"\n")
+        self.process.stdin.write(make_call_line(self._number, tool, name).encode() + b"\n")
         self.process.stdin.flush()
 
     def line(self) -> dict[str, Any]:
@@ -332,8 +332,8 @@ class Bare:
 
 
 @contextlib.contextmanager
-def bare(folder: Path, *options: str, before: list[str] | None = None) -> Iterator[Bare]:
-    """A server over the tools in a folder; it ends with the block."""
+def start_server(folder: Path, *options: str, before: list[str] | None = None) -> Iterator[Bare]:
+    """Start a server with the tools in a folder, and end it after the block."""
     server = Bare(folder, [*(before or []), *COMMAND, *options])
     try:
         yield server

@@ -32,8 +32,8 @@ def fail() -> None:
 '''
 
 
-def request(number: int, name: str) -> bytes:
-    """A line of a stateless client."""
+def make_call_line(number: int, name: str) -> bytes:
+    """Return the line of a stateless call."""
     params = {"name": name, "arguments": {}, "_meta": ENVELOPE}
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode() + b"\n"
 
@@ -51,7 +51,7 @@ def test_a_client_that_never_reads_stderr_gets_responses(tmp_path: Path) -> None
         assert process.stdin is not None
         assert process.stdout is not None
         for number, name in enumerate(("flood", "fail", "fail", "flood")):
-            process.stdin.write(request(number, name))
+            process.stdin.write(make_call_line(number, name))
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["id"] == number
         process.stdin.close()

@@ -42,7 +42,7 @@ GLOBAL_CHANGES = {
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    """The servers of this module."""
+    """Yield the servers of this module."""
 
     def start(way: Way) -> contextlib.AbstractContextManager[Any]:
         return run_server(way, tmp_path_factory.mktemp("waiting"), TOOLS_FILE, {"limits": LIMITS})
@@ -59,7 +59,7 @@ def occupy_threads(server: Any) -> None:
 
 
 def terminate(server: Any) -> int:
-    """Signal until the process ends, like a user who presses Ctrl-C again, and return the exit code."""
+    """Send signals until the process ends, like a user who presses Ctrl-C again, and return the exit code."""
     while True:
         server.signal(signal.SIGTERM)
         try:

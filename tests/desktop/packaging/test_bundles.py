@@ -71,7 +71,7 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 @pytest.mark.timeout(600)
 def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: BundleTool) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
-    output = ["--author", "Somebody", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
+    output = ["--author", "An Author", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
     result = run_in_new_process(tmp_path, "export", "mcpb", "tools.py", *output, "--env", "API_TOKEN", "-o", "all.mcpb")
     assert result.code == 0, result.err
     folder = unpack_bundle(tmp_path / "all.mcpb", tmp_path / "all")
@@ -205,7 +205,7 @@ def test_excluded_files_are_never_packed_even_if_they_are_named(project_folder: 
         ("name: [", "mcp-bridge.yaml:1"),
         ("sources: [{type: python, path: broken.py}]", "broken.py:1: this is not valid Python"),
         ("sources: [{type: python, path: endless.py}]", "endless.py: this is not valid Python"),
-        ("sources: [{type: python, path: ~nobody-of-that-name/t.py}]", "'~nobody-of-that-name/t.py' does not exist"),
+        ("sources: [{type: python, path: ~unknown-user/t.py}]", "'~unknown-user/t.py' does not exist"),
         ('sources: [{type: python, path: "a\\0b"}]', "sources[0].path: found a null character"),
         (f"sources: [{{type: python, path: {'a' * 300}.py}}]", "sources[0].path: 'aaa"),
         (

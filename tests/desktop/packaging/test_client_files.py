@@ -80,9 +80,9 @@ def test_a_file_with_content_is_not_overwritten(project_folder: Path) -> None:
 
 
 def test_an_unknown_client_is_reported_with_the_known_ones(project_folder: Path) -> None:
-    result = run_in_process(project_folder, "export", "mcp-json", "--client", "nobody")
+    result = run_in_process(project_folder, "export", "mcp-json", "--client", "unknown-client")
     assert result.code == 2
-    assert "--client: 'nobody' is not a client. Name one of: claude-desktop, claude-code" in result.err
+    assert "--client: 'unknown-client' is not a client. Name one of: claude-desktop, claude-code" in result.err
     assert "inspector" in result.err
 
 

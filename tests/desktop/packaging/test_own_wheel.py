@@ -113,6 +113,6 @@ def test_metadata_of_another_version_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_bridge_that_is_not_installed_cannot_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "DISTRIBUTION", "mcp-tool-bridge-of-nobody")
+    monkeypatch.setattr(release, "DISTRIBUTION", "mcp-tool-bridge-missing")
     with pytest.raises(ConfigError, match=r"is not installed, so it cannot be packed\. Use --wheel FILE"):
         release.build_wheel()

@@ -16,7 +16,7 @@ from tests.kits.paths import KITS
 
 SCHEMA = json.loads((KITS / "packaging" / "registry" / "server.schema.json").read_text())
 """The registry's, as it is published."""
-MINE = ("--namespace", "io.github.somebody")
+MINE = ("--namespace", "io.github.example-user")
 
 
 def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
     return result.json
 
 
-BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/somebody/mcp/releases/download/v1/b.mcpb")
+BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/example-user/mcp/releases/download/v1/b.mcpb")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> No
 
 def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> None:
     result = run_in_process(project_folder, "export", "server-json", *MINE)
-    assert "  mcp-name: io.github.somebody/my-shelf" in result.err.splitlines()
+    assert "  mcp-name: io.github.example-user/my-shelf" in result.err.splitlines()
 
 
 def test_a_long_text_of_the_settings_is_shortened(project_folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_blank_description_counts_as_missing(project_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--namespace", "nobody"], "--namespace: 'nobody' is not a valid namespace"),
+        (["--namespace", "no-slash"], "--namespace: 'no-slash' is not a valid namespace"),
         ([*MINE, "--package", "mine"], "--package: the version of 'mine' is missing"),
         ([*MINE, "--package-version", ">=1"], "--package-version: '>=1' is not an exact version"),
         ([*MINE, "--package-version", "latest"], "--package-version: 'latest' is not an exact version"),

@@ -107,7 +107,7 @@ def who() -> str:
 
 @mcp.tool
 async def who_is(user: str = Depends(load_user), ctx: Context = CurrentContext()) -> str:
-    return user if ctx.request_id in user else "somebody else"
+    return user if ctx.request_id in user else "another user"
 """
     async with serve(text) as client:
         assert (await call(client, "who")).startswith("user of ")

@@ -9,5 +9,5 @@ from tests.kits.constants import STATELESS
 
 @pytest.fixture
 def mode() -> str:
-    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    """Return the era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
     return STATELESS

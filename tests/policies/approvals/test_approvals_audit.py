@@ -74,8 +74,8 @@ async def test_defaults_and_timeouts_are_recorded_differently_from_decisions_of_
     assert not any("hurried" in record for record in read_records(audit))
 
 
-async def slow_decline() -> Any:
-    """Read the question, and decline."""
+async def decline_slowly() -> Any:
+    """Read the question, wait, and decline."""
     await anyio.sleep(MIN_READING_TIME + 0.1)
     return types.ElicitResult(action="decline")
 
@@ -83,7 +83,7 @@ async def slow_decline() -> Any:
 @EVERY_ERA
 async def test_a_decline_after_the_reading_time_is_not_marked(mode: str, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    host, user = build_host(audit=audit), ScriptedUser(slow_decline)
+    host, user = build_host(audit=audit), ScriptedUser(decline_slowly)
     async with open_client(host, mode, user) as client:
         await client.call_tool("add", {"n": 1})
     assert [record.get("hurried") for record in read_records(audit)] == [None]

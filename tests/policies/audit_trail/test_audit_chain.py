@@ -36,7 +36,7 @@ def verify(path: Path, expected: str = "") -> ChainReport:
 
 
 @contextmanager
-def tampering(path: Path) -> Iterator[sqlite3.Connection]:
+def open_without_triggers(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a connection without the triggers of the file."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         names = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
@@ -61,7 +61,7 @@ async def test_the_first_changed_record_is_found(tmp_path: Path, change: str, br
     path = tmp_path / "trail.sqlite3"
     await write(path, 5)
     assert verify(path).is_intact
-    with tampering(path) as database:
+    with open_without_triggers(path) as database:
         database.execute(change)
     assert verify(path).broken == broken
 
@@ -84,7 +84,7 @@ async def test_a_noted_hash_shows_that_the_last_records_were_removed(tmp_path: P
     head = verify(path).head
     assert head.seq == 5
     assert verify(path, head.hash).is_intact
-    with tampering(path) as database:
+    with open_without_triggers(path) as database:
         database.execute("DELETE FROM records WHERE seq = 5")
     assert verify(path).is_intact
     assert not verify(path, head.hash).is_intact
@@ -148,7 +148,7 @@ async def test_old_records_are_removed_up_to_an_anchor(tmp_path: Path) -> None:
     assert (report.removed, report.checked) == (5, 4)
     assert verify(path, last_removed.hash).is_intact
     assert (anchor["through"], anchor["hash"]) == (5, last_removed.hash)
-    with tampering(path) as database:
+    with open_without_triggers(path) as database:
         database.execute("DELETE FROM records WHERE seq = 6")
     assert verify(path).broken == 7
 

@@ -70,8 +70,8 @@ async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(tmp_path: Pat
 
 
 @contextmanager
-def full_disk(server: AuditedServer, trail: Path) -> Iterator[None]:
-    """The files of the server cannot grow."""
+def fill_disk(server: AuditedServer, trail: Path) -> Iterator[None]:
+    """Make every write to the file of the audit trail fail, as on a full disk."""
     size = Path(f"{trail}-wal").stat().st_size
     resource.prlimit(server.find_pid(trail), resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     yield
@@ -83,7 +83,7 @@ def test_on_a_full_disk_calls_are_denied_until_there_is_space(tmp_path: Path) ->
     trail = tmp_path / "trail.sqlite3"
     with run_server(write_settings(tmp_path)) as server:
         server.call("1")
-        with full_disk(server, trail):
+        with fill_disk(server, trail):
             first_response = server.call("2")
             second_response = server.call("3")
         assert "isError" not in server.call("4")
@@ -105,7 +105,7 @@ def test_on_a_full_disk_calls_can_be_allowed_and_the_lost_records_are_counted(tm
     trail = tmp_path / "trail.sqlite3"
     with run_server(write_settings(tmp_path, on_failure="continue")) as server:
         server.call("1")
-        with full_disk(server, trail):
+        with fill_disk(server, trail):
             results = [server.call(number) for number in ("2", "3")]
         server.call("4")
         log = server.end()

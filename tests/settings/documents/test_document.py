@@ -56,7 +56,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def failure(path: Path) -> ConfigError:
+def read_error(path: Path) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         read_document(path)
     assert caught.value.path == str(path)
@@ -67,7 +67,7 @@ def failure(path: Path) -> ConfigError:
 @pytest.fixture
 def reject(tmp_path):
     """Return a function that reads an invalid text of a format and returns the error."""
-    return lambda suffix, text: failure(write(tmp_path, f"settings.{suffix}", text))
+    return lambda suffix, text: read_error(write(tmp_path, f"settings.{suffix}", text))
 
 
 @pytest.fixture
@@ -139,17 +139,17 @@ def test_the_data_of_a_document_is_not_in_its_repr(accept):
 
 @pytest.mark.parametrize("name", ["settings", "settings.yaml.bak"])
 def test_an_unknown_suffix_is_reported_with_the_accepted_ones(tmp_path, name):
-    error = failure(write(tmp_path, name, "name: x"))
+    error = read_error(write(tmp_path, name, "name: x"))
     assert ".yaml, .yml, .json, .toml" in error.problem
 
 
 def test_a_missing_file_is_an_error(tmp_path):
-    assert failure(tmp_path / "none.yaml").problem == "no such file"
+    assert read_error(tmp_path / "none.yaml").problem == "no such file"
 
 
 def test_a_directory_is_an_error(tmp_path):
     (tmp_path / "folder.yaml").mkdir()
-    assert "directory" in failure(tmp_path / "folder.yaml").problem
+    assert "directory" in read_error(tmp_path / "folder.yaml").problem
 
 
 def test_an_unreadable_file_is_an_error(tmp_path, monkeypatch):
@@ -158,12 +158,12 @@ def test_an_unreadable_file_is_an_error(tmp_path, monkeypatch):
 
     path = write(tmp_path, "settings.yaml", YAML)
     monkeypatch.setattr(Path, "open", denied)
-    assert "not permitted" in failure(path).problem
+    assert "not permitted" in read_error(path).problem
 
 
 @pytest.mark.parametrize("name", ["a\0b.yaml", "x" * 300 + ".yaml"])
 def test_an_impossible_path_is_an_error(tmp_path, name):
-    assert "cannot be read" in failure(tmp_path / name).problem
+    assert "cannot be read" in read_error(tmp_path / name).problem
 
 
 def test_text_that_is_not_utf8_is_an_error_with_its_line(reject):
@@ -383,7 +383,7 @@ def test_some_aliases_are_accepted(accept):
 # Depth.
 
 
-def nested(suffix: str, depth: int) -> str:
+def nest_values(suffix: str, depth: int) -> str:
     brackets = "[" * depth + "]" * depth
     return {"yaml": f"a: {brackets}", "json": f'{{"a": {brackets}}}', "toml": f"a = {brackets}"}[suffix]
 
@@ -393,12 +393,12 @@ def nested(suffix: str, depth: int) -> str:
     [("yaml", 70), ("yaml", 100_000), ("json", 70), ("json", 100_000), ("toml", 70), ("toml", 100_000)],
 )
 def test_deep_nesting_is_rejected(reject, suffix, depth):
-    assert "nested deeper than 64" in reject(suffix, nested(suffix, depth)).problem
+    assert "nested deeper than 64" in reject(suffix, nest_values(suffix, depth)).problem
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json", "toml"])
 def test_sixty_levels_are_fine(accept, suffix):
-    assert accept(suffix, nested(suffix, 60)).data
+    assert accept(suffix, nest_values(suffix, 60)).data
 
 
 def test_deep_nesting_by_aliases_is_rejected(reject):

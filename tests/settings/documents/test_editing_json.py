@@ -149,7 +149,7 @@ def test_an_entry_is_written_in_the_layout_of_its_neighbours(text: str, after: s
 def test_an_entry_is_removed_with_its_comma_and_without_comments(text: str, after: str) -> None:
     remaining_text = editor.remove_entry("jsonc", text, ["s"], "b")
     assert editor.read_data("jsonc", remaining_text) == editor.read_data("jsonc", after)
-    assert _comments(remaining_text) == _comments(after)
+    assert _find_comments(remaining_text) == _find_comments(after)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +225,6 @@ def test_a_problem_has_the_place_and_no_content() -> None:
     assert "secret" not in str(caught.value)
 
 
-def _comments(text: str) -> list[str]:
+def _find_comments(text: str) -> list[str]:
     source = JsonText(text, allow_comments=True)
     return [text[start:end] for start, end in source.comments]

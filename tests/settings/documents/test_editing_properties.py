@@ -99,7 +99,7 @@ def test_an_entry_that_was_added_and_updated_is_reverted_byte_for_byte(
     first = _put(kind, text, value)
     assert kind.revert(first, "ours", kind.describe(text, first, "ours")) == text
     second = kind.put(first, "ours", later)
-    assert _entry(kind, second, "ours") == later
+    assert _find_entry(kind, second, "ours") == later
     assert kind.revert(second, "ours", kind.describe(text, second, "ours")) == text
     assert kind.revert(second, "ours", kind.describe(first, second, "ours")) == first
 
@@ -137,8 +137,8 @@ def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_dat
         text = new_text
     for name in data.draw(st.permutations(list(changes))):
         text = kind.revert(text, name, changes[name])
-        assert _entry(kind, text, name) is None
-    assert _others(kind, kind.read(text)) == _others(kind, kind.read(start))
+        assert _find_entry(kind, text, name) is None
+    assert _list_other_data(kind, kind.read(text)) == _list_other_data(kind, kind.read(start))
 
 
 @every_kind
@@ -147,14 +147,14 @@ def test_several_entries_are_reverted_in_any_order_without_a_change_of_other_dat
 def test_an_entry_changes_no_other_data(kind: Kind, data: DataObject, value: dict[str, Any]) -> None:
     text = data.draw(kind.texts)
     new_text = _put(kind, text, value)
-    assert _entry(kind, new_text, "ours") == value
+    assert _find_entry(kind, new_text, "ours") == value
     before, after = kind.read(text), kind.read(new_text)
-    assert _others(kind, after) == _others(kind, before)
+    assert _list_other_data(kind, after) == _list_other_data(kind, before)
     # An entry that is equal is not written again.
     assert kind.put(new_text, "ours", value) == new_text
     remaining_text = kind.drop(new_text, "ours")
-    assert _entry(kind, remaining_text, "ours") is None
-    assert _others(kind, kind.read(remaining_text)) == _others(kind, before)
+    assert _find_entry(kind, remaining_text, "ours") is None
+    assert _list_other_data(kind, kind.read(remaining_text)) == _list_other_data(kind, before)
     assert kind.drop(remaining_text, "ours") == remaining_text
 
 
@@ -170,11 +170,11 @@ def test_edits_of_users_in_between_survive_byte_for_byte(
         theirs = kind.put(theirs, f"theirs {number}", {**other, "x": f"theirs {number}"})
     if is_removed:
         theirs = kind.drop(theirs, data.draw(st.sampled_from(["a", "é", "theirs 0"])))
-    theirs = _commented(kind, theirs, data)
+    theirs = _add_comment(kind, theirs, data)
     remaining_text = kind.revert(theirs, "ours", kind.describe(text, new_text, "ours"))
-    assert _entry(kind, remaining_text, "ours") is None
-    assert _others(kind, kind.read(remaining_text)) == _others(kind, kind.read(theirs))
-    _only_one_piece_is_gone(theirs, remaining_text)
+    assert _find_entry(kind, remaining_text, "ours") is None
+    assert _list_other_data(kind, kind.read(remaining_text)) == _list_other_data(kind, kind.read(theirs))
+    _check_only_one_piece_is_gone(theirs, remaining_text)
 
 
 @pytest.mark.parametrize("format", ["json", "jsonc", "yaml", "toml"])
@@ -199,7 +199,7 @@ def _put(layout: Kind, text: str, value: dict[str, Any], name: str = "ours") -> 
         raise
 
 
-def _entry(layout: Kind, text: str, name: str) -> Any:
+def _find_entry(layout: Kind, text: str, name: str) -> Any:
     servers = layout.servers(text)
     if not layout.listed:
         return servers.get(name) if isinstance(servers, dict) else None
@@ -207,7 +207,7 @@ def _entry(layout: Kind, text: str, name: str) -> Any:
     return {key: value for key, value in matches[0].items() if key != "name"} if matches else None
 
 
-def _others(layout: Kind, data: Any, depth: int = 0) -> str:
+def _list_other_data(layout: Kind, data: Any, depth: int = 0) -> str:
     """Return all data except the entry, in order, without containers that would be empty."""
 
     def bare(value: Any, depth: int) -> Any:
@@ -224,7 +224,7 @@ def _others(layout: Kind, data: Any, depth: int = 0) -> str:
     return json.dumps(bare(data, 0))
 
 
-def _commented(layout: Kind, text: str, data: DataObject) -> str:
+def _add_comment(layout: Kind, text: str, data: DataObject) -> str:
     """Return the text with a comment after some line, if the data stays the same."""
     if layout.format == "json":
         return text
@@ -239,7 +239,7 @@ def _commented(layout: Kind, text: str, data: DataObject) -> str:
         return text
 
 
-def _only_one_piece_is_gone(before: str, after: str) -> None:
+def _check_only_one_piece_is_gone(before: str, after: str) -> None:
     """Check that the text after is the text before without one piece, ignoring white space, commas and empty values.
 
     Empty values appear if a container stays because of a comment in it, or had such a value before.

@@ -30,31 +30,34 @@ from tests.kits.openapi.api_server import (
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 
-def parameter(name: str, place: str, schema: Json | None = None, **members: Any) -> Json:
+def make_parameter(name: str, place: str, schema: Json | None = None, **members: Any) -> Json:
     return {"name": name, "in": place, "schema": schema or {"type": "string"}, **members}
 
 
-def operation_of(method: str, path: str, **content: Any) -> Json:
+def make_operation(method: str, path: str, **content: Any) -> Json:
     return make_document({path: {method: {"operationId": "run", **content}}})
 
 
-def body_of(media_type: str, schema: Json | None = None, **members: Any) -> Json:
+def make_body(media_type: str, schema: Json | None = None, **members: Any) -> Json:
     return {"required": True, "content": {media_type: {"schema": schema or {}, **members}}}
 
 
 @BOTH_LOOPS
 async def test_arguments_are_sent_in_the_places_of_the_document(api: ApiServer, tmp_path: Path) -> None:
     parameters = [
-        parameter("id", "path"),
-        parameter("tags", "query", {"type": "array"}),
-        parameter("sort", "query", {"type": "array"}, explode=False),
-        parameter("filter", "query", {"type": "object"}, style="deepObject"),
-        parameter("X-Trace", "header", {"type": "integer"}),
-        parameter("theme", "cookie"),
+        make_parameter("id", "path"),
+        make_parameter("tags", "query", {"type": "array"}),
+        make_parameter("sort", "query", {"type": "array"}, explode=False),
+        make_parameter("filter", "query", {"type": "object"}, style="deepObject"),
+        make_parameter("X-Trace", "header", {"type": "integer"}),
+        make_parameter("theme", "cookie"),
         {"name": "q", "in": "query", "content": {"application/json": {"schema": {}}}},
     ]
-    document = operation_of(
-        "post", "/items/{id}/parts", parameters=parameters, requestBody=body_of("application/json", {"type": "object"})
+    document = make_operation(
+        "post",
+        "/items/{id}/parts",
+        parameters=parameters,
+        requestBody=make_body("application/json", {"type": "object"}),
     )
     async with serve_document(tmp_path, document, server=f"{api.url}/v1/") as client:
         arguments = {
@@ -78,7 +81,7 @@ async def test_arguments_are_sent_in_the_places_of_the_document(api: ApiServer, 
 
 @pytest.mark.parametrize("value", ["..", ".", "", "%2E%2e", "../x", "a\\..\\b"])
 async def test_no_argument_leads_to_another_path(value: str, api: ApiServer, tmp_path: Path) -> None:
-    document = operation_of("delete", "/users/{id}/keys", parameters=[parameter("id", "path")])
+    document = make_operation("delete", "/users/{id}/keys", parameters=[make_parameter("id", "path")])
     async with serve_document(tmp_path, document, server=api.url) as client:
         result = await client.call_tool("run", {"id": value})
     if value.startswith("%"):
@@ -90,7 +93,7 @@ async def test_no_argument_leads_to_another_path(value: str, api: ApiServer, tmp
 
 
 async def test_a_header_cannot_contain_another_header(api: ApiServer, tmp_path: Path) -> None:
-    document = operation_of("get", "/x", parameters=[parameter("X-A", "header")])
+    document = make_operation("get", "/x", parameters=[make_parameter("X-A", "header")])
     async with serve_document(tmp_path, document, server=api.url) as client:
         for value in ("1\r\nX-Admin: 1", " 1"):
             result = await client.call_tool("run", {"X-A": value})
@@ -100,17 +103,17 @@ async def test_a_header_cannot_contain_another_header(api: ApiServer, tmp_path: 
 
 async def test_a_header_of_the_settings_replaces_that_of_the_request(api: ApiServer, tmp_path: Path) -> None:
     headers = {"Accept": "application/vnd.github.raw+json"}
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url, headers=headers) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url, headers=headers) as client:
         assert not (await client.call_tool("run", {})).is_error
     assert api.received[0].headers["accept"] == "application/vnd.github.raw+json"
 
 
 async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Path) -> None:
     arguments = {"n": 2**70, "body": {"id": 2**70}}
-    parameters = [parameter("n", "query", {"type": "integer"})]
-    content = {"parameters": parameters, "requestBody": body_of("application/json")}
+    parameters = [make_parameter("n", "query", {"type": "integer"})]
+    content = {"parameters": parameters, "requestBody": make_body("application/json")}
     source = {"type": "openapi", "document": "api.json", "server": api.url, "allow_addresses": ["loopback"]}
-    (tmp_path / "api.json").write_text(json.dumps(operation_of("post", "/x", **content)))
+    (tmp_path / "api.json").write_text(json.dumps(make_operation("post", "/x", **content)))
     (tmp_path / "s.json").write_text(json.dumps({"sources": [source]}))
     api.reply = json_reply({"id": 2**70})
     bridge = build_from_settings(load(tmp_path / "s.json", {}))
@@ -124,14 +127,16 @@ async def test_integers_can_have_more_than_64_bits(api: ApiServer, tmp_path: Pat
 
 
 async def test_a_path_can_have_a_query_and_a_fragment_of_its_own(api: ApiServer, tmp_path: Path) -> None:
-    document = operation_of("get", "/x?action=list#first", parameters=[parameter("n", "query")])
+    document = make_operation("get", "/x?action=list#first", parameters=[make_parameter("n", "query")])
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {"n": "1"})).is_error
     assert api.received[0].target == "/x?action=list&n=1"
 
 
 async def test_arguments_are_validated_before_a_request(api: ApiServer, tmp_path: Path) -> None:
-    document = operation_of("get", "/x/{n}", parameters=[parameter("n", "path", {"type": "integer", "maximum": 9})])
+    document = make_operation(
+        "get", "/x/{n}", parameters=[make_parameter("n", "path", {"type": "integer", "maximum": 9})]
+    )
     async with serve_document(tmp_path, document, server=api.url) as client:
         for arguments in ({}, {"n": 10}, {"n": 1, "other": 1}):
             assert (await client.call_tool("run", arguments)).is_error
@@ -142,7 +147,7 @@ async def test_forms_are_encoded_by_their_encoding(api: ApiServer, tmp_path: Pat
     media = "application/x-www-form-urlencoded"
     encoding = {"expand": {"style": "deepObject", "explode": True}, "ids": {"explode": False}}
     body = {"name": "a b&c", "ids": [1, 2], "many": ["x", "y"], "expand": ["owner"], "meta": {"k": 1}, "none": None}
-    document = operation_of("post", "/x", requestBody=body_of(media, {"type": "object"}, encoding=encoding))
+    document = make_operation("post", "/x", requestBody=make_body(media, {"type": "object"}, encoding=encoding))
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {"body": body})).is_error
     (request,) = api.received
@@ -154,7 +159,7 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
     binary = {"type": "string", "format": "binary", "description": "The picture."}
     properties = {"title": {"type": "string"}, "image": binary, "more": {"type": "array", "items": binary}, "meta": {}}
     schema = {"type": "object", "properties": properties, "required": ["image"]}
-    document = operation_of("post", "/x", requestBody=body_of("multipart/form-data", schema))
+    document = make_operation("post", "/x", requestBody=make_body("multipart/form-data", schema))
     file = {"data": base64.b64encode(PNG).decode(), "filename": 'a"b.png', "media_type": "image/png"}
     async with serve_document(tmp_path, document, server=api.url) as client:
         tool = (await list_tools(client))["run"]
@@ -188,7 +193,7 @@ async def test_files_are_parts_of_a_multipart_body(api: ApiServer, tmp_path: Pat
 async def test_other_bodies_are_text_or_base64(
     media_type: str, argument: Any, body: bytes, api: ApiServer, tmp_path: Path
 ) -> None:
-    document = operation_of("put", "/x", requestBody=body_of(media_type))
+    document = make_operation("put", "/x", requestBody=make_body(media_type))
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {"body": argument})).is_error
     assert api.received[0].body == body
@@ -217,7 +222,7 @@ async def test_responses_become_content_of_their_kind(
     reply: Reply, expected: Json, api: ApiServer, tmp_path: Path
 ) -> None:
     api.reply = reply
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert not result.is_error
     block = result.content[0].model_dump(by_alias=True, exclude_none=True)
@@ -231,14 +236,14 @@ async def test_responses_become_content_of_their_kind(
 
 async def test_a_response_of_head_has_its_headers(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(b"12345", headers={"etag": '"7"', "content-type": "text/plain"})
-    async with serve_document(tmp_path, operation_of("head", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("head", "/x"), server=api.url) as client:
         text = get_text(await client.call_tool("run", {}))
     assert text.splitlines() == ["HTTP status 200 OK", "content-type: text/plain", "content-length: 5", 'etag: "7"']
 
 
 async def test_an_error_contains_the_response_of_the_server(api: ApiServer, tmp_path: Path) -> None:
     api.reply = json_reply({"detail": "no such user"}, 404)
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
         assert result.is_error
         assert result.structured_content is None
@@ -251,9 +256,9 @@ async def test_an_error_contains_the_response_of_the_server(api: ApiServer, tmp_
 
 
 async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path) -> None:
-    parameters = [parameter("page-no", "query"), parameter("size", "query")]
+    parameters = [make_parameter("page-no", "query"), make_parameter("size", "query")]
     link = f'<{api.url}/x?page-no=1>; rel="prev", <{api.url}/x?page-no=3&size=10&token=t>; rel="next"'
-    document = operation_of("get", "/x", parameters=parameters)
+    document = make_operation("get", "/x", parameters=parameters)
     async with serve_document(tmp_path, document, server=api.url) as client:
         api.reply = json_reply([1], link=link, x_ratelimit_remaining="41", ratelimit_reset="30", x_ratelimit_limit="60")
         result = await client.call_tool("run", {})
@@ -271,7 +276,7 @@ async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path
 
 async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(b"rows", headers={"content-type": "text/csv", "link": "<https://x.example/n>; rel=next"})
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert [block.text for block in result.content] == ["rows", "There are more results on a next page."]
 
@@ -279,7 +284,7 @@ async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, t
 @pytest.mark.parametrize("link", ["<" * 60_000, "<>;" * 20_000])
 async def test_a_long_link_takes_no_time(link: str, api: ApiServer, tmp_path: Path) -> None:
     api.reply = json_reply([], link=link)
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         # Backtracking over all beginnings of `<...>` would take minutes.
         with anyio.fail_after(20):
             assert get_text(await client.call_tool("run", {})) == "[]"
@@ -290,14 +295,14 @@ async def test_a_response_that_is_too_long_is_an_error_also_when_it_is_compresse
 ) -> None:
     body = gzip.compress(b"[" + b"0," * 6_000_000 + b"0]")
     api.reply = Reply(body, headers={"content-type": "application/json", "content-encoding": "gzip"})
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
     assert get_text(result).startswith("the response has more than 10485760 bytes. The call did run.")
 
 
 async def test_a_response_with_too_many_values_is_not_parsed(api: ApiServer, tmp_path: Path) -> None:
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         api.reply = Reply(b"[" + b"{}," * 300_000 + b"{}]", headers={"content-type": "application/json"})
         result = await client.call_tool("run", {})
         assert result.is_error
@@ -320,14 +325,14 @@ async def test_hints_are_only_guarantees_of_the_method(tmp_path: Path) -> None:
 
 async def test_cookies_of_responses_are_not_stored(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(headers={"content-type": "application/json", "set-cookie": "session=other-user"})
-    async with serve_document(tmp_path, operation_of("get", "/x"), server=api.url) as client:
+    async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         await client.call_tool("run", {})
         await client.call_tool("run", {})
     assert [request.headers.get("cookie") for request in api.received] == [None, None]
 
 
 async def test_a_server_that_is_down_is_an_error_without_its_url(tmp_path: Path) -> None:
-    async with serve_document(tmp_path, operation_of("get", "/x?"), server="http://127.0.0.1:9") as client:
+    async with serve_document(tmp_path, make_operation("get", "/x?"), server="http://127.0.0.1:9") as client:
         result = await client.call_tool("run", {})
     assert result.is_error
     assert get_text(result) == "The API did not respond: the server cannot be reached: All connection attempts failed."

@@ -25,7 +25,7 @@ SECRET = "s3cret-that-must-not-be-seen"
 BASIC = f"Basic {base64.b64encode(f'ann:{SECRET}'.encode()).decode()}"
 
 
-def secured(scheme: Json, **content: Json) -> Json:
+def make_secured_api(scheme: Json, **content: Json) -> Json:
     operation = {"operationId": "run", "security": [{"s": []}], **content}
     return make_document({"/x": {"get": operation}}, components={"securitySchemes": {"s": scheme}})
 
@@ -43,7 +43,7 @@ async def test_a_credential_that_is_also_a_parameter_is_sent_once_and_not_asked_
 ) -> None:
     parameter = {"name": spelling, "in": place, "required": True, "schema": {"type": "string"}}
     city_parameter = {"name": "city", "in": "query", "schema": {"type": "string"}}
-    document = secured({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, city_parameter])
+    document = make_secured_api({"type": "apiKey", "in": place, "name": name}, parameters=[parameter, city_parameter])
     async with serve_document(tmp_path, document, server=api.url, auth={"s": "env:API_SECRET"}) as client:
         (tool,) = (await client.list_tools()).tools
         assert list(tool.input_schema["properties"]) == ["city"]
@@ -76,7 +76,7 @@ async def test_a_header_of_the_settings_is_not_asked_from_the_model(api: ApiServ
 async def test_credentials_are_sent_in_the_place_of_the_scheme(
     scheme: Json, auth: str | Json, header: tuple[str, str] | None, query: str, api: ApiServer, tmp_path: Path
 ) -> None:
-    async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": auth}) as client:
+    async with serve_document(tmp_path, make_secured_api(scheme), server=api.url, auth={"s": auth}) as client:
         assert not (await client.call_tool("run", {})).is_error
     (request,) = api.received
     assert request.target == (f"/x?{query}" if query else "/x")
@@ -91,7 +91,7 @@ async def test_a_credential_can_be_in_a_file_and_is_read_again_after_it_was_reje
     file.write_text("old-token-of-this-api")
     scheme = {"type": "http", "scheme": "bearer"}
     api.reply = lambda request: Reply(status=200 if "new" in request.headers["authorization"] else 401)
-    async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": f"file:{file}"}) as client:
+    async with serve_document(tmp_path, make_secured_api(scheme), server=api.url, auth={"s": f"file:{file}"}) as client:
         file.write_text("new-token-of-this-api")
         assert get_text(await client.call_tool("run", {})).startswith("HTTP status 401")
         assert not (await client.call_tool("run", {})).is_error
@@ -112,7 +112,7 @@ async def test_a_secret_never_reaches_a_client_or_the_log(
     headers = {"X-Other": "Bearer env:API_SECRET"}
     with caplog.at_level(logging.DEBUG):
         async with serve_document(
-            tmp_path, secured(scheme), server=api.url, auth={"s": "env:API_SECRET"}, headers=headers
+            tmp_path, make_secured_api(scheme), server=api.url, auth={"s": "env:API_SECRET"}, headers=headers
         ) as client:
             result = await client.call_tool("run", {})
     assert api.received[0].headers["x-other"] == f"Bearer {SECRET}"
@@ -130,7 +130,7 @@ async def test_a_secret_of_an_isolated_source_never_reaches_a_client(
     scheme = {"type": "apiKey", "in": "header", "name": "X-Key"}
     isolation = {"env": ["API_SECRET"], "workers": 1, "tools": tools}
     async with serve_document(
-        tmp_path, secured(scheme), server=api.url, auth={"s": "env:API_SECRET"}, isolation=isolation
+        tmp_path, make_secured_api(scheme), server=api.url, auth={"s": "env:API_SECRET"}, isolation=isolation
     ) as client:
         result = await client.call_tool("run", {})
     assert api.received[0].headers["x-key"] == SECRET
@@ -152,7 +152,7 @@ async def test_only_the_credentials_that_an_operation_requires_are_sent(
     security: list[Json], auth: Json, names: set[str], api: ApiServer, tmp_path: Path
 ) -> None:
     schemes = {name: {"type": "apiKey", "in": "header", "name": f"x-{name}"} for name in "ab"}
-    document = secured({}, security=security)
+    document = make_secured_api({}, security=security)
     document["components"]["securitySchemes"] = schemes
     async with serve_document(tmp_path, document, server=api.url, auth=auth) as client:
         assert not (await client.call_tool("run", {})).is_error
@@ -162,7 +162,7 @@ async def test_only_the_credentials_that_an_operation_requires_are_sent(
 async def test_operations_without_their_credentials_are_reported(
     api: ApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    document = secured({"type": "http", "scheme": "bearer"})
+    document = make_secured_api({"type": "http", "scheme": "bearer"})
     async with serve_document(tmp_path, document, server=api.url) as client:
         assert not (await client.call_tool("run", {})).is_error
     assert "1 operations require credentials that the settings do not have (GET /x). Set auth.s" in caplog.text
@@ -193,7 +193,7 @@ async def test_a_token_of_a_client_is_fetched_once_and_again_when_it_expires(
     api.reply = server = TokenServer(lifetime)
     scheme = {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": f"{api.url}/token", "scopes": {}}}}
     auth = {"client_id": "me:1", "client_secret": "env:API_SECRET", "scopes": ["a", "b"]}
-    async with serve_document(tmp_path, secured(scheme), server=api.url, auth={"s": auth}) as client:
+    async with serve_document(tmp_path, make_secured_api(scheme), server=api.url, auth={"s": auth}) as client:
         results = [await client.call_tool("run", {}) for _ in range(2)]
     assert server.fetched == fetched
     assert api.received[-1].headers["authorization"] == f"Bearer token-number-{fetched}"
@@ -213,7 +213,7 @@ async def test_a_token_that_cannot_be_fetched_is_an_error(
 ) -> None:
     api.reply = reply
     auth = {"client_id": "me", "client_secret": "env:API_SECRET", "token_url": f"{api.url}/t"}
-    document = secured({"type": "openIdConnect", "openIdConnectUrl": "x"})
+    document = make_secured_api({"type": "openIdConnect", "openIdConnectUrl": "x"})
     async with serve_document(tmp_path, document, server=api.url, auth={"s": auth}) as client:
         result = await client.call_tool("run", {})
     assert result.is_error
@@ -223,7 +223,7 @@ async def test_a_token_that_cannot_be_fetched_is_an_error(
 
 async def test_a_token_server_that_is_down_is_an_error(api: ApiServer, tmp_path: Path) -> None:
     auth = {"client_id": "me", "client_secret": "env:API_SECRET", "token_url": "http://127.0.0.1:9/t"}
-    document = secured({"type": "oauth2", "flows": {}})
+    document = make_secured_api({"type": "oauth2", "flows": {}})
     async with serve_document(tmp_path, document, server=api.url, auth={"s": auth}) as client:
         result = await client.call_tool("run", {})
     assert get_text(result).startswith("The token could not be fetched: the server cannot be reached")
@@ -253,4 +253,6 @@ async def test_a_token_server_that_is_down_is_an_error(api: ApiServer, tmp_path:
 async def test_credentials_that_do_not_suit_stop_the_source(
     scheme: Json, auth: str | Json, problem: str, tmp_path: Path
 ) -> None:
-    assert await find_problems(tmp_path, secured(scheme), server="https://x.example", auth={"s": auth}) == [problem]
+    assert await find_problems(tmp_path, make_secured_api(scheme), server="https://x.example", auth={"s": auth}) == [
+        problem
+    ]

@@ -39,14 +39,14 @@ def post_of(schema: Json) -> Json:
     return {"post": {"operationId": "run", "requestBody": {"content": {"application/json": {"schema": schema}}}}}
 
 
-def response_of(schema: Json, status: str = "200") -> Json:
+def make_response(schema: Json, status: str = "200") -> Json:
     return {status: {"description": "", "content": {"application/json": {"schema": schema}}}}
 
 
 async def test_a_response_that_consists_of_itself_twice_has_no_output_schema(tmp_path: Path) -> None:
     schema = {"$ref": "#/components/schemas/A"}
     schemas = {"A": {"allOf": [schema, schema]}}
-    document = make_document({"/a": get_of(responses=response_of(schema))}, components={"schemas": schemas})
+    document = make_document({"/a": get_of(responses=make_response(schema))}, components={"schemas": schemas})
     async with serve_document(tmp_path, document, server=SERVER) as client:
         assert (await list_tools(client))["run"].output_schema is None
 
@@ -73,7 +73,7 @@ async def test_definitions_that_many_operations_share_are_counted_once(tmp_path:
         for number, name in enumerate(names)
     }
     paths = {
-        f"/{name}": get_of(operationId=name, responses=response_of(reference))
+        f"/{name}": get_of(operationId=name, responses=make_response(reference))
         for name, reference in zip(names, references, strict=True)
     }
     start_time = time.process_time()
@@ -108,7 +108,7 @@ async def test_a_document_that_doubles_at_each_level_stays_small(levels: int, tm
     }
     schemas[f"L{levels}"] = {"type": "string"}
     operation = post_of({"$ref": "#/components/schemas/L0"})
-    operation["post"]["responses"] = response_of({"$ref": "#/components/schemas/L0"})
+    operation["post"]["responses"] = make_response({"$ref": "#/components/schemas/L0"})
     document = make_document({"/x": operation}, components={"schemas": schemas})
     start_time = time.process_time()
     async with serve_document(tmp_path, document, server=SERVER) as client:
@@ -213,7 +213,7 @@ OWNER = {"type": "object", "properties": {"name": {"type": "string", "enum": ["a
 
 
 async def test_differences_from_the_document_are_noted(api: ApiServer, tmp_path: Path) -> None:
-    document = make_document({"/x": get_of(responses=response_of(RESULT))}, components={"schemas": {"Owner": OWNER}})
+    document = make_document({"/x": get_of(responses=make_response(RESULT))}, components={"schemas": {"Owner": OWNER}})
     async with serve_document(tmp_path, document, server=api.url) as client:
         for value, is_documented in zip(
             ({"id": 1, "owner": {"name": "a"}}, {"id": None, "owner": {"name": "z", "more": 1}}, {"id": "x"}),
@@ -234,11 +234,11 @@ async def test_differences_from_the_document_are_noted(api: ApiServer, tmp_path:
     "responses",
     [
         {"204": {"description": ""}},
-        {**response_of({"type": "object"}), "202": {"description": ""}},
-        {**response_of({"type": "object"}), **response_of({"type": "object", "properties": {}}, "201")},
-        response_of({"type": "array"}),
-        response_of({"type": "object", "nullable": True}),
-        response_of({}),
+        {**make_response({"type": "object"}), "202": {"description": ""}},
+        {**make_response({"type": "object"}), **make_response({"type": "object", "properties": {}}, "201")},
+        make_response({"type": "array"}),
+        make_response({"type": "object", "nullable": True}),
+        make_response({}),
         {"200": {"description": "", "content": {"text/csv": {}}}},
     ],
 )
@@ -250,7 +250,7 @@ async def test_no_output_schema_is_promised_that_a_response_may_break(responses:
 
 async def test_the_default_response_counts_if_no_success_is_declared(tmp_path: Path) -> None:
     schema = {"allOf": [{"properties": {"a": {"type": "string"}}}]}
-    document = make_document({"/x": get_of(responses=response_of(schema, "default"))})
+    document = make_document({"/x": get_of(responses=make_response(schema, "default"))})
     async with serve_document(tmp_path, document, server=SERVER) as client:
         assert (await list_tools(client))["run"].output_schema["anyOf"][0]["allOf"] == [
             {"properties": {"a": {"type": ["string", "null"]}}}
@@ -483,7 +483,7 @@ async def test_a_response_without_content_is_an_empty_object_if_an_object_is_pro
     reply: Reply, api: ApiServer, tmp_path: Path
 ) -> None:
     api.reply = reply
-    document = make_document({"/x": get_of(responses=response_of({"type": "object"}))})
+    document = make_document({"/x": get_of(responses=make_response({"type": "object"}))})
     async with serve_document(tmp_path, document, server=api.url) as client:
         result = await client.call_tool("run", {})
     assert not result.is_error
@@ -507,7 +507,7 @@ async def test_a_response_that_differs_from_its_document_is_a_result_with_a_note
     api.reply = reply
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
     document = make_document({"/x": post_of({})}, components={})
-    document["paths"]["/x"]["post"]["responses"] = response_of(schema)
+    document["paths"]["/x"]["post"]["responses"] = make_response(schema)
     async with serve_document(tmp_path, document, server=api.url) as client:
         result = await client.call_tool("run", {})
     assert not result.is_error
@@ -519,7 +519,7 @@ async def test_a_response_that_differs_from_its_document_is_a_result_with_a_note
 
 async def test_an_integer_of_more_than_64_bits_is_an_integer(api: ApiServer, tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
-    document = make_document({"/x": get_of(responses=response_of(schema))})
+    document = make_document({"/x": get_of(responses=make_response(schema))})
     async with serve_document(tmp_path, document, server=api.url) as client:
         for number in (2**64, -(2**70)):
             api.reply = json_reply({"id": number})
@@ -531,7 +531,7 @@ async def test_an_integer_of_more_than_64_bits_is_an_integer(api: ApiServer, tmp
 
 async def test_an_image_instead_of_documented_json_is_an_image_with_a_note(api: ApiServer, tmp_path: Path) -> None:
     api.reply = Reply(b"\x89PNG\r\n\x1a\n", 200, {"content-type": "image/png"})
-    document = make_document({"/x": get_of(responses=response_of({"type": "object"}))})
+    document = make_document({"/x": get_of(responses=make_response({"type": "object"}))})
     async with serve_document(tmp_path, document, server=api.url) as client:
         result = await client.call_tool("run", {})
     assert not result.is_error
@@ -545,7 +545,7 @@ async def test_a_byte_order_mark_is_no_part_of_a_response(
     encoding: str, schema: Json, api: ApiServer, tmp_path: Path
 ) -> None:
     api.reply = Reply('{"a":"é"}'.encode(encoding))
-    document = make_document({"/x": get_of(responses=response_of(schema))})
+    document = make_document({"/x": get_of(responses=make_response(schema))})
     async with serve_document(tmp_path, document, server=api.url) as client:
         result = await client.call_tool("run", {})
         assert not result.is_error

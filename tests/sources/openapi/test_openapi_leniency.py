@@ -20,7 +20,7 @@ def refer(name: str, **beside: Any) -> Json:
     return {"$ref": f"#/components/schemas/{name}", **beside}
 
 
-def body_document(schema: Json, version: str = "3.0.3", **schemas: Any) -> Json:
+def make_body_document(schema: Json, version: str = "3.0.3", **schemas: Any) -> Json:
     """Return a document with the operation `run` and a body with this schema."""
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     paths = {"/x": {"post": {"operationId": "run", "requestBody": body}}}
@@ -55,7 +55,7 @@ async def test_alternatives_may_overlap(
 ) -> None:
     first = {"type": "object", "properties": {"limit": {"type": "integer"}}}
     then = {"type": "object", "properties": {"cursor": {"type": "string"}}}
-    document = body_document({"oneOf": alternatives, **beside}, First=first, Next=then)
+    document = make_body_document({"oneOf": alternatives, **beside}, First=first, Next=then)
     assert all(await call_with_bodies(tmp_path, api, document, *bodies))
     assert await call_with_bodies(tmp_path, api, document, None) == [False]
 
@@ -70,12 +70,17 @@ def extend_pet(**properties: Json) -> Json:
         {**PET, "discriminator": KINDS},
         {**PET, "discriminator": {"propertyName": "kind"}},
         {**PET, "discriminator": KINDS, "oneOf": [refer("Cat"), refer("Dog")]},
-        {**PET, "discriminator": KINDS, "anyOf": [refer("Cat"), refer("Dog")], "additionalProperties": False},
+        {
+            **PET,
+            "discriminator": KINDS,
+            "anyOf": [refer("Cat"), refer("Dog")],
+            "additionalProperties": False,
+        },
     ],
 )
 async def test_a_schema_shows_its_subtypes(parent: Json, api: ApiServer, tmp_path: Path) -> None:
     schemas = {"Pet": parent, "Cat": extend_pet(claws={"type": "boolean"}), "Dog": extend_pet(bark={"type": "string"})}
-    document = body_document(refer("Pet"), **schemas)
+    document = make_body_document(refer("Pet"), **schemas)
     bodies = await call_with_bodies(
         tmp_path, api, document, {"kind": "cat", "claws": True}, {"kind": "dog"}, {"claws": 1}
     )
@@ -105,14 +110,14 @@ async def test_a_schema_shows_its_subtypes(parent: Json, api: ApiServer, tmp_pat
 async def test_a_closed_schema_can_be_extended(schema: Json, api: ApiServer, tmp_path: Path) -> None:
     closed_schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     counts = {**closed_schema, "additionalProperties": {"type": "integer"}}
-    document = body_document(schema, Closed=closed_schema, Alias={"allOf": [refer("Closed")]}, Counts=counts)
+    document = make_body_document(schema, Closed=closed_schema, Alias={"allOf": [refer("Closed")]}, Counts=counts)
     assert await call_with_bodies(tmp_path, api, document, {"a": 1, "b": "x"}, {"a": "x"}) == [True, False]
 
 
 @pytest.mark.parametrize("schema", [refer("Closed"), {"allOf": [refer("Closed")]}, {"oneOf": [refer("Closed")]}])
 async def test_a_closed_schema_that_nothing_extends_stays_closed(schema: Json, api: ApiServer, tmp_path: Path) -> None:
     closed_schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-    document = body_document(schema, Closed=closed_schema)
+    document = make_body_document(schema, Closed=closed_schema)
     assert await call_with_bodies(tmp_path, api, document, {"a": 1}, {"b": "x"}) == [True, False]
 
 
@@ -122,7 +127,7 @@ async def test_a_response_can_be_sent_back_as_a_request(api: ApiServer, tmp_path
     extending_schema = {"allOf": [refer("Base"), {"required": ["id", "name"]}], "required": ["id"]}
     redefining_schema = {"allOf": [refer("Base"), {"properties": {"id": {"type": "integer"}}, "required": ["id"]}]}
     for schema in (closed_schema, extending_schema, redefining_schema):
-        document = body_document(schema, Base=base)
+        document = make_body_document(schema, Base=base)
         assert await call_with_bodies(tmp_path, api, document, {"name": "x"}, {"id": 1, "name": "x"}) == [True, True]
 
 
@@ -144,7 +149,7 @@ async def test_null_is_allowed_wherever_nullable_is_written(
     owner: Json, version: str, api: ApiServer, tmp_path: Path
 ) -> None:
     schema = {"type": "object", "properties": {"owner": owner}}
-    document = body_document(schema, version, Owner=OWNER, MaybeOwner={**OWNER, "nullable": True})
+    document = make_body_document(schema, version, Owner=OWNER, MaybeOwner={**OWNER, "nullable": True})
     bodies = [{"owner": None}, {"owner": {"id": 1}}, {"owner": 1}]
     assert await call_with_bodies(tmp_path, api, document, *bodies) == [True, True, False]
 
@@ -173,7 +178,7 @@ async def test_null_is_allowed_wherever_nullable_is_written(
 async def test_listed_values_and_patterns_are_read_in_their_intended_meaning(
     schema: Json, accepted: list[Any], rejected: list[Any], api: ApiServer, tmp_path: Path
 ) -> None:
-    document = body_document({"type": "object", "properties": {"value": schema}})
+    document = make_body_document({"type": "object", "properties": {"value": schema}})
     bodies = [{"value": value} for value in (*accepted, *rejected)]
     expected = [True] * len(accepted) + [False] * len(rejected)
     assert await call_with_bodies(tmp_path, api, document, *bodies) == expected
@@ -182,7 +187,7 @@ async def test_listed_values_and_patterns_are_read_in_their_intended_meaning(
 async def test_a_form_can_have_a_discriminator(api: ApiServer, tmp_path: Path) -> None:
     schema = {**PET, "discriminator": KINDS, "nullable": True}
     schema["properties"] = {**PET["properties"], "photo": {"type": "string", "format": "binary"}}
-    document = body_document(schema, Cat=extend_pet(), Dog=extend_pet(), Pet=PET)
+    document = make_body_document(schema, Cat=extend_pet(), Dog=extend_pet(), Pet=PET)
     content = document["paths"]["/x"]["post"]["requestBody"]["content"]
     content["multipart/form-data"] = content.pop("application/json")
     async with serve_document(tmp_path, document, server=api.url) as client:
@@ -205,7 +210,7 @@ async def test_schemas_that_extend_each_other_cost_little(number: int, api: ApiS
         for n in range(number)
     }
     start_time = time.process_time()
-    document = body_document(refer("S0"), **schemas)
+    document = make_body_document(refer("S0"), **schemas)
     async with serve_document(tmp_path, document, server=api.url) as client:
         tool = (await list_tools(client))["run"]
         await client.call_tool("run", {"body": {"kind": "x"}})

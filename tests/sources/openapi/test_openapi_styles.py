@@ -135,7 +135,7 @@ OBJECT = {"type": "object", "properties": {"R": {"type": "string"}, "G": {"type"
 
 
 @st.composite
-def parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
+def generate_parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
     """Generate a parameter in a style of openapi-core, and its value."""
     place, style, explode, value, schema = draw(
         st.sampled_from(
@@ -163,7 +163,7 @@ def parameters_with_values(draw: st.DrawFn) -> tuple[Json, Any]:
 
 
 @EXAMPLES
-@given(case=parameters_with_values())
+@given(case=generate_parameters_with_values())
 def test_an_independent_parser_reads_the_values_that_were_written(api: ApiServer, case: tuple[Json, Any]) -> None:
     style, value = case
     path = "/p/{v}" if style["in"] == "path" else "/p"

@@ -107,9 +107,9 @@ async def call(http: httpx2.AsyncClient, tool: str, meta: dict[str, Any] | None 
 
 @pytest.mark.parametrize("way", HTTP_WAYS, ids=lambda way: f"{way.transport}-{way.mode}")
 async def test_a_named_token_makes_its_name_the_principal(way: HttpWay) -> None:
-    access = make_access(StaticTokens("nobodys", TOKENS))
+    access = make_access(StaticTokens("unnamed-token", TOKENS))
     async with serve_http(build_registry(make_entry("describe", describe)), access=access) as (base, _):
-        for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("nobodys", None)):
+        for token, principal in (("token-of-ann", "ann"), ("token-of-eve", "eve"), ("unnamed-token", None)):
             async with way.connect(base, token=token) as client:
                 description = cast("Any", (await client.call_tool("describe", {})).content[0]).text
                 assert json.loads(description)[0] == principal

@@ -22,7 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 @pytest.fixture(scope="module")
 def clients(server: PageServer) -> Iterator[OtherClients]:
-    """Other clients of the shop."""
+    """Connect other clients to the shop."""
     shop_clients = OtherClients(server)
     yield shop_clients
     shop_clients.close()
@@ -30,13 +30,13 @@ def clients(server: PageServer) -> Iterator[OtherClients]:
 
 @pytest.fixture(scope="module")
 def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Chromium."""
+    """Start Chromium."""
     with launch(request.config) as running:
         yield running
 
 
 @pytest.fixture
 def page(browser: Browser, server: PageServer) -> Iterator[Page]:
-    """The page of the shop."""
+    """Open the page of the shop."""
     with open_page(browser, server) as open_tab:
         yield open_tab

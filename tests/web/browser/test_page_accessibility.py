@@ -30,7 +30,7 @@ LOOKS = {
 
 @pytest.fixture(scope="module")
 def axe(pytestconfig: pytest.Config) -> Path:
-    """The script of axe-core."""
+    """Return the script of axe-core."""
     try:
         return install(find_node(), ROOT / "web") / "axe-core" / "axe.min.js"
     except ToolchainUnavailable as missing:

@@ -16,7 +16,7 @@ MOST_ROWS = 80
 
 @pytest.fixture
 def grid(page: Page) -> Locator:
-    """The table of calls."""
+    """Return the table of calls."""
     page.get_by_role("link", name="Calls").click()
     return page.get_by_role("grid", name="Calls, newest first")
 
