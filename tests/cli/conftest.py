@@ -17,7 +17,7 @@ from tests.kits.cli.cli_running import CommandResult, RunHere
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The command runs in a process with its own event loop, so the loop of the tests does not matter."""
+    """Use one event loop: the command runs in a process with its own."""
     return "asyncio"
 
 

@@ -36,7 +36,7 @@ GAP = {"time": "2026-11-26T12:00:00.000000Z", "kind": "gap", "lost": 3, "reason"
 
 @pytest.fixture
 def trail(tmp_path: Path) -> Path:
-    """A trail with three records."""
+    """Write a trail with three records."""
     path = tmp_path / "trail.sqlite3"
     for record in (CALL, DENIAL, GAP):
         append(path, record)

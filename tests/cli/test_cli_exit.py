@@ -46,8 +46,8 @@ def greet() -> str:
 SERVER = f"import sys, time\nsys.stdin.readline()\n{BEGIN}\ntime.sleep(3600)\n"
 
 
-def quiet(command: RunningCommand) -> None:
-    """Check that the command has ended with this code and without other output."""
+def check_quiet_end(command: RunningCommand) -> None:
+    """Check that the command ends with the exit code 0 and without a traceback."""
     result = command.end()
     assert result.code == 0
     for ugly in ("Traceback", "Error", "Exception", "KeyboardInterrupt"):
@@ -60,7 +60,7 @@ def test_ctrl_c_ends_stdio_quietly(tmp_path: Path) -> None:
         assert command.process.stdout is not None
         assert "tools" in command.process.stdout.readline()
         command.interrupt()
-        quiet(command)
+        check_quiet_end(command)
 
 
 def test_ctrl_c_ends_http_quietly(tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_ctrl_c_ends_http_quietly(tmp_path: Path) -> None:
         with httpx2.Client(timeout=100) as client:
             assert client.get(url.replace("/mcp", "/health")).status_code == 200
             command.interrupt()
-            quiet(command)
+            check_quiet_end(command)
 
 
-def still_runs(command: RunningCommand) -> None:
-    """Return whether the command still runs after one Ctrl-C."""
+def check_still_running(command: RunningCommand) -> None:
+    """Check that the command still runs after one Ctrl-C."""
     with pytest.raises(subprocess.TimeoutExpired):
         command.process.wait(0.5)
 
@@ -84,7 +84,7 @@ def test_ctrl_c_ends_serve_while_tools_are_imported(tmp_path: Path, options: tup
     with start_command("serve", *options, cwd=tmp_path) as command:
         command.wait_for("begun")
         command.interrupt()
-        quiet(command)
+        check_quiet_end(command)
 
 
 @pytest.mark.parametrize("options", [(), ("--http", "0")])
@@ -101,7 +101,7 @@ def test_a_signal_ends_serve_while_a_source_never_finishes_its_start(
     with start_command("serve", target, *options, cwd=tmp_path) as command:
         command.wait_for("begun")
         send_signal(command)
-        quiet(command)
+        check_quiet_end(command)
 
 
 @pytest.mark.parametrize("command", ["list", "call", "read"])
@@ -132,7 +132,7 @@ def test_a_tool_that_ignores_cancellation_ends_at_the_second_ctrl_c(tmp_path: Pa
     with start_command("call", "stubborn", cwd=tmp_path) as command:
         command.wait_for("begun")
         command.interrupt()
-        still_runs(command)
+        check_still_running(command)
         command.interrupt()
         result = command.end()
     assert (result.code, result.out, result.err) == (130, "", "begun\n")

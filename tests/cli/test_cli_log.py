@@ -38,7 +38,7 @@ def secret_settings(tmp_path: Path) -> Path:
     return file
 
 
-def leaks(text: str) -> list[str]:
+def find_secrets(text: str) -> list[str]:
     return [secret for secret in ("hunter2", "quoted", "second line") if secret in text]
 
 
@@ -49,7 +49,7 @@ def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_set
     )
     assert result.code == 0
     for text in (result.err, log.read_text()):
-        assert not leaks(text)
+        assert not find_secrets(text)
         assert text.count("[secret]") == 3
         assert "ValueError: wrong secret [secret]" in text
 
@@ -57,7 +57,7 @@ def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_set
 def test_call_redacts_secrets_too(secret_settings: Path) -> None:
     result = run("call", "tells", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
     assert result.code == 1
-    assert not leaks(result.err)
+    assert not find_secrets(result.err)
     assert result.err.count("[secret]") == 3
 
 

@@ -125,7 +125,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment(folder: Path) -> dict[str, str]:
+def make_environment(folder: Path) -> dict[str, str]:
     path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {"SERVER_NAME": "ours", "TEST_TOKEN": SECRET, "PYTHONPATH": os.pathsep.join(path)}
 
@@ -135,7 +135,7 @@ async def test_a_file_with_all_settings_takes_effect(folder: Path) -> None:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "mcp_bridge", "serve", str(folder / "everything.yaml")],
-        env={**get_default_environment(), **coverage_variables, **environment(folder)},
+        env={**get_default_environment(), **coverage_variables, **make_environment(folder)},
         cwd=os.path.sep,
     )
     with anyio.fail_after(100):
@@ -166,7 +166,7 @@ def test_the_http_settings_take_effect(folder: Path) -> None:
         "MCP-Protocol-Version": STATELESS,
         "Mcp-Method": "tools/list",
     }
-    with start_command(*options, cwd=folder, env=environment(folder)) as command:
+    with start_command(*options, cwd=folder, env=make_environment(folder)) as command:
         line = command.wait_for("Serving")
         assert "Serving 6 tools on http://127.0.0.1:" in line
         url = line.split()[4]
@@ -197,7 +197,7 @@ def test_prints_at_import_and_in_a_tool_never_reach_the_client(folder: Path) -> 
     assert "printed by the tool" in result.err
 
 
-def settings(folder: Path, *sources: str) -> Path:
+def write_settings(folder: Path, *sources: str) -> Path:
     file = folder / "some.yaml"
     file.write_text("sources:\n" + "".join(f"  - {{{source}}}\n" for source in sources))
     return file
@@ -212,7 +212,7 @@ def test_what_a_tool_prints_appears_on_stderr_during_the_call(tmp_path: Path) ->
 
 
 def test_two_tools_with_one_name_end_the_start_with_an_error_about_both_sources(folder: Path) -> None:
-    file = settings(folder, "type: python, path: first.py", "type: python, path: second.py")
+    file = write_settings(folder, "type: python, path: first.py", "type: python, path: second.py")
     _, result = serve_requests(file, LIST)
     assert (result.code, result.out) == (2, "")
     for word in ("'plain'", "'first'", "'second'", "prefix", "alias"):
@@ -221,7 +221,7 @@ def test_two_tools_with_one_name_end_the_start_with_an_error_about_both_sources(
 
 
 def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) -> None:
-    file = settings(
+    file = write_settings(
         folder,
         "type: python, path: first.py, include: [plain]",
         "type: python, path: second.py, prefix: p",
@@ -237,7 +237,7 @@ def test_a_prefix_or_an_alias_separates_two_tools_with_one_name(folder: Path) ->
 
 def test_other_sources_are_served_next_to_a_broken_one(folder: Path) -> None:
     (folder / "broken.py").write_text("\nimport nothing_of_this_name\n")
-    file = settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
+    file = write_settings(folder, "type: python, path: broken.py", "type: python, path: second.py")
     (listing, called), result = serve_requests(file, LIST, make_call("plain"))
     assert list_names(listing) == ["plain"]
     assert get_text(called) == "second plain"
@@ -247,7 +247,7 @@ def test_other_sources_are_served_next_to_a_broken_one(folder: Path) -> None:
 
 def test_a_start_without_a_working_source_fails(folder: Path) -> None:
     (folder / "broken.py").write_text("import nothing_of_this_name\n")
-    _, result = serve_requests(settings(folder, "type: python, path: broken.py"), LIST)
+    _, result = serve_requests(write_settings(folder, "type: python, path: broken.py"), LIST)
     assert (result.code, result.out) == (1, "")
     assert f"mcp-bridge: {folder / 'broken.py'}:1: ModuleNotFoundError" in result.err
 
@@ -265,12 +265,12 @@ def test_a_type_that_cannot_be_loaded_is_an_error_with_its_line(
     folder: Path, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, source: str, problem: str
 ) -> None:
     monkeypatch.syspath_prepend(folder)
-    result = run_here("serve", settings(folder, source))
+    result = run_here("serve", write_settings(folder, source))
     assert (result.code, result.out) == (2, "")
     assert problem in result.err
 
 
-def http(run_here: RunHere, folder: Path, *options: str) -> CommandResult:
+def serve_http(run_here: RunHere, folder: Path, *options: str) -> CommandResult:
     return run_here("serve", folder / "second.py", *options)
 
 
@@ -288,7 +288,7 @@ def http(run_here: RunHere, folder: Path, *options: str) -> CommandResult:
 def test_an_unusable_option_is_an_error_with_advice(
     run_here: RunHere, folder: Path, options: tuple[str, ...], problem: str
 ) -> None:
-    result = http(run_here, folder, *options)
+    result = serve_http(run_here, folder, *options)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"mcp-bridge: {problem}"), result.err
 
@@ -309,7 +309,7 @@ def test_a_plain_file_has_the_default_address(run_here: RunHere, folder: Path, m
         except OSError:
             # Another program uses the port.
             pass
-        result = http(run_here, folder, "--http", "settings")
+        result = serve_http(run_here, folder, "--http", "settings")
     assert result.code == 2
     assert "cannot listen on 127.0.0.1:8808" in result.err
 

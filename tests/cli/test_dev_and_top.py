@@ -21,7 +21,7 @@ from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, run_command
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """HTTP runs on asyncio."""
+    """Use asyncio: HTTP runs on it."""
     return "asyncio"
 
 

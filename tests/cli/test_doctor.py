@@ -42,7 +42,7 @@ for line in sys.stdin:
 """
 
 
-def command(tmp_path: Path, source: str) -> str:
+def make_command(tmp_path: Path, source: str) -> str:
     """Return the command of a server with this source."""
     file = tmp_path / "a server.py"
     file.write_text(source)
@@ -152,7 +152,7 @@ NO_RESPONSE = "no response to server/discover within 0.5 seconds"
 def test_a_server_without_a_response_is_reported_with_the_cause(
     run_here: RunHere, tmp_path: Path, source: str, timeout: str, detail: str, advice: str
 ) -> None:
-    code, era, _ = check(run_here, command(tmp_path, source), timeout=timeout)
+    code, era, _ = check(run_here, make_command(tmp_path, source), timeout=timeout)
     assert code == 1
     assert era["detail"] == detail
     assert advice in era["advice"]
@@ -180,7 +180,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_the_exit_code_of_a_server_is_reported(run_here: RunHere, tmp_path: Path) -> None:
-    code, detail, second = check(run_here, command(tmp_path, "import sys; sys.exit('no license')"))
+    code, detail, second = check(run_here, make_command(tmp_path, "import sys; sys.exit('no license')"))
     assert code == 1
     assert detail["detail"] == "the server ended with exit code 1 before it responded to server/discover"
     assert detail["advice"].splitlines() == ["Its stderr:", "no license"]
@@ -195,7 +195,7 @@ def test_a_missing_command_is_reported(run_here: RunHere) -> None:
 
 
 def test_a_server_of_one_era_is_healthy_by_command(run_here: RunHere, tmp_path: Path) -> None:
-    result = run_here("doctor", "--command", command(tmp_path, ONE_ERA))
+    result = run_here("doctor", "--command", make_command(tmp_path, ONE_ERA))
     assert result.code == 0
     assert f"FAIL {CHECKS[0]}: the server does not know server/discover" in result.out
     assert "does not support this protocol version" in result.out
@@ -215,7 +215,7 @@ def test_a_server_of_one_era_is_healthy_by_command(run_here: RunHere, tmp_path: 
 )
 def test_invalid_responses_are_reported(run_here: RunHere, tmp_path: Path, response: str, problem: str) -> None:
     source = ANSWERS.replace("ANSWER(request)", response)
-    code, first, _ = check(run_here, command(tmp_path, source))
+    code, first, _ = check(run_here, make_command(tmp_path, source))
     assert code == 1
     assert first["detail"].startswith(problem)
     assert first["advice"]
@@ -226,14 +226,14 @@ def test_a_server_with_an_invalid_introduction_is_checked_anyway(
     run_here: RunHere, tmp_path: Path, member: str
 ) -> None:
     source = ANSWERS.replace("ANSWER(request)", f"{{'result': {{'tools': [], {member}}}}}")
-    code, first, _ = check(run_here, command(tmp_path, source))
+    code, first, _ = check(run_here, make_command(tmp_path, source))
     assert (code, first["detail"]) == (0, "'the server' responds, 0 tools")
 
 
 def test_the_last_lines_of_stderr_are_kept(run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "MAX_STDERR", 100)
     source = "import sys; input(); sys.stderr.write('x' * 9_000 + ''.join(f'{n}\\n' for n in range(9_000)))"
-    code, detail, _ = check(run_here, command(tmp_path, source))
+    code, detail, _ = check(run_here, make_command(tmp_path, source))
     assert code == 1
     assert len(detail["advice"]) <= len("Its stderr:") + 100
     assert detail["advice"].endswith("8999")
@@ -243,14 +243,14 @@ def test_an_endless_line_is_not_a_message(run_here: RunHere, tmp_path: Path, mon
     monkeypatch.setattr(child, "MAX_MESSAGE", 1_000)
     monkeypatch.setattr(child, "MAX_DROPPED", 2_000)
     source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
-    code, detail, _ = check(run_here, command(tmp_path, source))
+    code, detail, _ = check(run_here, make_command(tmp_path, source))
     assert code == 1
     assert detail["detail"].startswith("the server has sent a line without an end before it responded to")
 
 
 def test_a_server_that_stays_after_the_end_of_input_is_ended(run_here: RunHere, tmp_path: Path) -> None:
     source = f"{ONE_ERA}\nimport time\ntime.sleep(1000)\n"
-    assert run_here("doctor", "--command", command(tmp_path, source), "--timeout", "1").code == 0
+    assert run_here("doctor", "--command", make_command(tmp_path, source), "--timeout", "1").code == 0
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def answering(status: int, body: bytes, media_type: str = "application/json", **headers: str) -> Iterator[str]:
+def serve_response(status: int, body: bytes, media_type: str = "application/json", **headers: str) -> Iterator[str]:
     """Start a server with one response for all requests, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -100,7 +100,7 @@ def test_a_missing_token_is_the_cause(run_here: RunHere, url: str) -> None:
 def test_responses_that_are_not_mcp_are_reported(
     run_here: RunHere, status: int, body: bytes, media_type: str, problem: str
 ) -> None:
-    with answering(status, body, media_type) as url:
+    with serve_response(status, body, media_type) as url:
         result = run_here("doctor", url, "--json")
     assert result.code == 1
     check = result.json["checks"][0]
@@ -109,7 +109,7 @@ def test_responses_that_are_not_mcp_are_reported(
 
 
 def test_a_redirect_is_reported_and_not_followed(run_here: RunHere) -> None:
-    with answering(302, b"", Location="http://127.0.0.1:9/elsewhere") as url:
+    with serve_response(302, b"", Location="http://127.0.0.1:9/elsewhere") as url:
         result = run_here("doctor", url)
     assert result.code == 1
     assert "the server redirects to http://127.0.0.1:9/elsewhere" in result.out

@@ -95,7 +95,7 @@ def write_script(folder: Path, name: str, code: str, call: str) -> str:
     return str(script)
 
 
-def draft(run_here: RunHere, *command: str) -> Any:
+def draft_source(run_here: RunHere, *command: str) -> Any:
     """Draft a command, and return the source of the settings."""
     result = run_here("import", "command", *command)
     assert result.code == 0, result.err
@@ -122,7 +122,7 @@ def python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, st
 async def test_the_help_of_click_is_parsed_and_the_draft_works(
     run_here: RunHere, tmp_path: Path, python_path: dict[str, str]
 ) -> None:
-    source = draft(run_here, write_script(tmp_path, "greeter", CLICK, "cli"), "greet")
+    source = draft_source(run_here, write_script(tmp_path, "greeter", CLICK, "cli"), "greet")
     tool = source["tools"]["greeter_greet"]
     assert tool["description"] == "Greet a user."
     assert tool["parameters"]["count"] == {"type": "integer", "description": "How often."}
@@ -133,7 +133,7 @@ async def test_the_help_of_click_is_parsed_and_the_draft_works(
 async def test_the_help_of_typer_is_parsed_and_the_draft_works(
     run_here: RunHere, tmp_path: Path, python_path: dict[str, str]
 ) -> None:
-    source = draft(run_here, write_script(tmp_path, "adder", TYPER, "main"))
+    source = draft_source(run_here, write_script(tmp_path, "adder", TYPER, "main"))
     source |= {"env": python_path}
     assert await call_drafted(tmp_path, source, "adder", a="1", b="3", verbose=True, note="hi") == "4 True hi"
 
@@ -145,7 +145,7 @@ async def test_the_help_of_argparse_is_parsed_and_the_draft_works(run_here: RunH
     script = tmp_path / "resize"
     script.write_text(f"#!{sys.executable}\n{ARGPARSE}")
     script.chmod(0o755)
-    source = draft(run_here, str(script))
+    source = draft_source(run_here, str(script))
     assert source["tools"]["resize"] == {
         "description": "Resize an image.",
         "command": [
@@ -194,7 +194,7 @@ async def test_the_draft_of_a_real_program_works(run_here: RunHere, tmp_path: Pa
         pytest.skip(f"{name} is not installed")
     (tmp_path / "letters").write_text("aa\nbb\n")
     (tmp_path / "ok.py").write_text("a = 1\n")
-    source = draft(run_here, *command)
+    source = draft_source(run_here, *command)
     if name == "git":
         await anyio.run_process(["git", "init", "-q"], cwd=tmp_path)
     output = await call_drafted(tmp_path, source, tool, **arguments)

@@ -37,7 +37,7 @@ def run(folder: Path, *args: str, env: dict[str, str] | None = None) -> subproce
     )
 
 
-def names(folder: Path) -> set[str]:
+def list_names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
@@ -63,8 +63,8 @@ def test_the_created_files_and_the_next_steps_are_reported(tmp_path: Path) -> No
         "  mcp-bridge call days_between start=2026-01-01 end=2026-12-31",
         "  make install CLIENT=claude-code",
     ]
-    assert names(tmp_path / "My Tools") <= FILES
-    assert set(TEMPLATES) <= names(tmp_path / "My Tools")
+    assert list_names(tmp_path / "My Tools") <= FILES
+    assert set(TEMPLATES) <= list_names(tmp_path / "My Tools")
 
 
 def test_a_new_project_is_valid_and_its_tool_can_be_called(made: Path) -> None:
@@ -102,7 +102,7 @@ def test_make_tests_and_validates_the_project_in_its_own_environment(made: Path,
     assert where.returncode == 0, where.stderr
     # This is not the bridge that runs these tests.
     assert str(wheel) in (made / "again" / "local.mk").read_text()
-    assert set(TEMPLATES) <= names(made / "again")
+    assert set(TEMPLATES) <= list_names(made / "again")
 
 
 def test_nothing_is_written_if_one_of_the_files_exists(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_nothing_is_written_if_one_of_the_files_exists(tmp_path: Path) -> None:
     result = run_in_process(tmp_path, "init")
     assert result.code == 1
     assert "tools.py, Makefile already exist" in result.err
-    assert names(tmp_path) == {"tools.py", "Makefile"}
+    assert list_names(tmp_path) == {"tools.py", "Makefile"}
     assert (tmp_path / "tools.py").read_text() == "mine"
 
 
@@ -121,7 +121,7 @@ def test_other_files_in_the_folder_are_kept(tmp_path: Path) -> None:
     result = run_in_process(tmp_path, "init", ".")
     assert result.code == 0, result.err
     assert "  make" in result.err.splitlines()
-    assert {".git", "notes.txt", *TEMPLATES} <= names(tmp_path)
+    assert {".git", "notes.txt", *TEMPLATES} <= list_names(tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["file", "file/below", "x" * 300, "dangling"])
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path, folder: str
     result = run_in_process(tmp_path, "init", folder)
     assert result.code == 2
     assert "cannot create a project here: " in result.err
-    assert names(tmp_path) == {"file", "dangling"}
+    assert list_names(tmp_path) == {"file", "dangling"}
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -140,7 +140,7 @@ def test_no_file_is_left_if_one_cannot_be_written(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(init, "TEMPLATES", impossible)
     with pytest.raises(ConfigError, match="cannot create a project here"):
         init.create_project(InitOptions(folder=tmp_path / "new" / "deep"))
-    assert names(tmp_path) == set()
+    assert list_names(tmp_path) == set()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may write everywhere")

@@ -32,7 +32,7 @@ def check(run_here: RunHere, folder: Path, code: str, timeout: str = "20") -> Co
     return run_here("module", "validate", write_project(folder / "sample", code), "--json", "--timeout", timeout)
 
 
-def placed(place: str, does: str) -> str:
+def write_hostile_module(place: str, does: str) -> str:
     """Return the code of a valid tool with statements at its import, in its mount, or in its call."""
     if place == "import":
         return write_module("tool").replace("logger = ", f"{does}\nlogger = ")
@@ -72,7 +72,7 @@ def test_a_module_that_ends_or_blocks_its_process_breaks_rules(
     # Only a call with valid arguments runs the statements.
     if place == "call":
         does = f"if text == 'sample': {does.strip()}" if "\n" not in does else does
-    result = check(run_here, tmp_path, placed(place, does), "2")
+    result = check(run_here, tmp_path, write_hostile_module(place, does), "2")
     assert rule in result.json["failed"]
     other_rules = {"a_call_that_is_cancelled_stops", "missing_arguments_cause_no_error_of_the_code"}
     assert set(result.json["failed"]) <= {rule, *other_rules}, result.out
@@ -90,7 +90,7 @@ def test_a_module_that_ends_or_blocks_its_process_breaks_rules(
     ],
 )
 def test_prints_during_any_rule_are_reported(run_here: RunHere, tmp_path: Path, prints: str, place: str) -> None:
-    result = check(run_here, tmp_path, placed(place, prints))
+    result = check(run_here, tmp_path, write_hostile_module(place, prints))
     assert result.json["failed"] == [STDOUT], result.out
     assert "hello" in get_reason(result, STDOUT)
 

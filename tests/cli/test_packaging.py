@@ -29,7 +29,7 @@ WRONG = re.compile(
 """Commands that would install `mcp-bridge`, a package of another project."""
 
 
-def pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
+def run_pip(*args: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
     """Run pip, and show its output if it fails."""
     return subprocess.run(
         [python, "-m", "pip", "--disable-pip-version-check", *args],
@@ -73,7 +73,7 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=BUILD)
     binaries = venv / ("Scripts" if os.name == "nt" else "bin")
-    result = pip("--python", str(venv), "install", "--no-deps", "--no-index", "--quiet", wheel)
+    result = run_pip("--python", str(venv), "install", "--no-deps", "--no-index", "--quiet", wheel)
     assert result.returncode == 0, result.stderr
     site = next(venv.glob("lib/python*/site-packages"))
     # The dependencies are those of this environment: the network is not what is tested. Its .pth files, such as
@@ -97,7 +97,7 @@ def test_the_installed_command_works_in_a_fresh_environment(wheel: Path, tmp_pat
     assert where.stdout.startswith(str(venv))
 
 
-def texts() -> list[Path]:
+def list_text_files() -> list[Path]:
     """Return the text files of the repository."""
     paths = []
     for folder, folders, files in os.walk(ROOT):
@@ -108,7 +108,7 @@ def texts() -> list[Path]:
 
 def test_no_document_installs_the_other_package_of_that_name() -> None:
     wrong = []
-    for path in texts():
+    for path in list_text_files():
         try:
             content = path.read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError):

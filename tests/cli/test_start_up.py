@@ -36,7 +36,7 @@ LATE = {
 """What `serve` imports for the first call, for resources and prompts that are used, for logs of calls, for secrets."""
 
 
-def imported(*args: str, cwd: Path, line: str = "") -> set[str]:
+def list_imported_packages(*args: str, cwd: Path, line: str = "") -> set[str]:
     """Return the top-level packages imported by a command."""
     return {name.partition(".")[0] for name in list_imports(*args, cwd=cwd, line=line)}
 
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_a_command_imports_neither_the_sdk_nor_a_web_server(folder: Path, args: list[str], besides: set[str]) -> None:
-    assert imported(*args, cwd=folder) & {*HEAVY, *besides} == set()
+    assert list_imported_packages(*args, cwd=folder) & {*HEAVY, *besides} == set()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_command_that_uses_another_server_does_not_import_the_sdk(folder: Path
     )
     (folder / "x.yaml").write_text("sources: [{type: python, path: tools.py}, {type: python, path: more.py}]\n")
     server = ["--", sys.executable, "-m", "mcp_bridge", "serve", "x.yaml"]
-    assert imported(*args, *server, cwd=folder) & set(HEAVY) == set()
+    assert list_imported_packages(*args, *server, cwd=folder) & set(HEAVY) == set()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_command_that_uses_another_server_does_not_import_the_sdk(folder: Path
 )
 def test_serving_plain_tools_imports_nothing_heavy(tmp_path: Path, source: str) -> None:
     (tmp_path / "tools.py").write_text(source)
-    names = imported("serve", "tools.py", cwd=tmp_path, line=format_requests(LIST))
+    names = list_imported_packages("serve", "tools.py", cwd=tmp_path, line=format_requests(LIST))
     assert "anyio" in names
     assert names & NOT_FOR_PLAIN_TOOLS == set()
 
@@ -114,7 +114,7 @@ def test_amplifier_core_is_imported_only_for_modules_that_import_it(folder: Path
     module = "from mcp_bridge.amplifier.testing import MockTool\n\ndef mount(c, d):\n    return MockTool('mine')\n"
     (folder / "mine.py").write_text(f"{first}\n{module}")
     (folder / "plan.yaml").write_text("tools: [{module: mine, source: mine.py}]\n")
-    assert ("amplifier_core" in imported("validate", "plan.yaml", cwd=folder)) is imports
+    assert ("amplifier_core" in list_imported_packages("validate", "plan.yaml", cwd=folder)) is imports
 
 
 def test_importing_the_package_imports_nothing_but_itself(tmp_path: Path) -> None:

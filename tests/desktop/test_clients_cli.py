@@ -18,7 +18,7 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
+def find_row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
     (result,) = (item for item in answer if item["client"] == name)
     return result
 
@@ -39,7 +39,7 @@ def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> No
     assert all(item["found"] for item in answer)
     for case in FILES:
         client, scope = split_case(case)
-        (file,) = (file for file in row(answer, client)["files"] if file["scope"] == scope)
+        (file,) = (file for file in find_row(answer, client)["files"] if file["scope"] == scope)
         assert file["path"] == str(user.path(case))
         assert file["problem"] is None
         if case not in {"claude-code-local", "claude-code-project"}:
@@ -59,7 +59,7 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
     assert f"user: {user.path('goose')}\n    PROBLEM: " in result.stdout
     assert "bridge 'shelf' serves" in result.stdout
     assert "not-to-be-shown" not in result.stdout
-    (file, _) = row(user.json("install"), "cursor")["files"]
+    (file, _) = find_row(user.json("install"), "cursor")["files"]
     assert file["problem"]
 
 
@@ -78,7 +78,7 @@ def test_an_unreadable_file_is_reported_in_its_line_and_the_others_are_listed(us
 )
 def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user: ClientHome) -> None:
     user.write_file("cursor", json.dumps({"mcpServers": {"some": value}}).encode())
-    (file, _) = row(user.json("install"), "cursor")["files"]
+    (file, _) = find_row(user.json("install"), "cursor")["files"]
     assert bool(file["bridges"]) == is_one
     assert file["servers"] == ["some"]
 

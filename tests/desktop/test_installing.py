@@ -31,13 +31,13 @@ def user_with_secret(tmp_path: Path) -> ClientHome:
     return machine
 
 
-def backups(path: Path, user: ClientHome | None = None) -> list[Path]:
+def list_backups(path: Path, user: ClientHome | None = None) -> list[Path]:
     """Return the backups next to a file, and those in the user's state folder."""
     state_backups = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
     return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *state_backups]
 
 
-def crlf(content: bytes) -> bytes:
+def use_crlf(content: bytes) -> bytes:
     return content.replace(b"\n", b"\r\n")
 
 
@@ -47,13 +47,13 @@ def crlf(content: bytes) -> bytes:
 def test_an_entry_is_installed_and_removed_without_changing_another_byte(
     case: str, form: str, user: ClientHome
 ) -> None:
-    spelled = crlf if form == "crlf" else bytes
+    spelled = use_crlf if form == "crlf" else bytes
     client, scope = split_case(case)
     before, after = spelled(read_golden_file(case, "before", user)), spelled(read_golden_file(case, "after", user))
     path = user.write_file(case, before)
     user.run("install", client, user.settings, "--scope", scope)
     assert path.read_bytes().decode() == after.decode()
-    (backup,) = backups(path, user)
+    (backup,) = list_backups(path, user)
     assert backup.read_bytes() == before
     backup.unlink()
     user.run("uninstall", client, "--scope", scope)
@@ -107,12 +107,12 @@ def test_a_byte_order_mark_stays(case: str, user: ClientHome) -> None:
 def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: ClientHome) -> None:
     path = user.write_file(case, read_golden_file(case, "before", user))
     user.run("install", case, user.settings)
-    (backup,) = backups(path)
+    (backup,) = list_backups(path)
     first = path.stat()
     result = user.run("install", case, user.settings)
     assert "already installed" in result.stderr
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (first.st_mtime_ns, first.st_ino)
-    assert backups(path) == [backup]
+    assert list_backups(path) == [backup]
 
 
 @pytest.mark.parametrize("case", EXAMPLES)

@@ -58,7 +58,7 @@ def user(tmp_path: Path) -> ClientHome:
     return machine
 
 
-def called(user: ClientHome) -> list[str]:
+def read_call(user: ClientHome) -> list[str]:
     words, folder, text = json.loads((user.home / "called.json").read_text())
     assert folder == str(user.project)
     assert text == ""
@@ -83,12 +83,12 @@ def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientH
     path = user.write_file(case, before)
     result = user.run("install", client, user.settings, "--scope", scope, USE)
     assert "installed: 'shelf'" in result.stderr
-    assert called(user) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(user.settings)]
+    assert read_call(user) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(user.settings)]
     folder = user.home / ".local" if scope == "project" else path.parent
     (backup,) = (item for item in folder.rglob("*backup-*") if path.name in item.name)
     assert backup.read_bytes() == before
     user.run("uninstall", client, "--scope", scope, USE)
-    assert called(user) == ["mcp", "remove", "--scope", scope, "shelf"]
+    assert read_call(user) == ["mcp", "remove", "--scope", scope, "shelf"]
     assert b'"shelf"' not in path.read_bytes().replace(
         b'"shelf": {\n          "type": "stdio",\n          "command": "other"', b""
     )
@@ -101,7 +101,7 @@ def test_the_clients_command_gets_secrets_as_references(tmp_path: Path) -> None:
         "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
     )
     user.run("install", "claude-code", user.settings, USE)
-    assert called(user)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
+    assert read_call(user)[5:8] == ["-e", "SHELF_KEY=${SHELF_KEY}", "--"]
     assert json.loads(user.path("claude-code").read_text())["mcpServers"]["shelf"]["env"] == {
         "SHELF_KEY": "${SHELF_KEY}"
     }
@@ -206,7 +206,7 @@ def test_geminis_command_is_used_where_no_reference_can_get_lost(tmp_path: Path)
     user.write_program("gemini", GEMINI)
     user.write_file("gemini-cli-project", read_golden_file("gemini-cli-project", "before", user))
     user.run("install", "gemini-cli", user.settings, "--scope", "project", USE)
-    assert called(user) == [
+    assert read_call(user) == [
         "mcp",
         "add",
         "--scope",
@@ -249,7 +249,7 @@ def test_codexs_command_is_not_used_for_secrets_and_projects(tmp_path: Path) -> 
     user = make_home(tmp_path, SHELF_KEY=SECRET)
     user.write_program("codex", CODEX)
     user.run("install", "codex", user.settings, USE)
-    assert called(user) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(user.settings)]
+    assert read_call(user) == ["mcp", "add", "shelf", "--", str(COMMAND), "serve", str(user.settings)]
     (user.home / "called.json").unlink()
     result = user.run("install", "codex", user.settings, "--scope", "project", USE, check=2)
     assert "cannot change the scope 'project'" in result.stderr

@@ -39,7 +39,7 @@ FORMS = st.sampled_from(
 
 
 @contextmanager
-def temporary_home() -> Iterator[ClientHome]:
+def make_temporary_home() -> Iterator[ClientHome]:
     with tempfile.TemporaryDirectory() as folder:
         yield make_home(Path(folder))
 
@@ -51,7 +51,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 ) -> None:
     data = other_data if servers is None else {**other_data, "mcpServers": servers}
     content = form(data).encode()
-    with temporary_home() as user:
+    with make_temporary_home() as user:
         path = user.write_file("claude-code", content)
         user.run("install", "claude-code", user.settings)
         now = json.loads(path.read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def test_install_and_uninstall_restore_the_bytes_without_the_backup(
 def test_changes_of_the_file_in_between_stay(
     before: dict[str, Any], after: dict[str, Any], other_data: dict[str, Any], form: Any, last: bool
 ) -> None:
-    with temporary_home() as user:
+    with make_temporary_home() as user:
         path = user.write_file("claude-code", json.dumps({"mcpServers": before}).encode())
         user.run("install", "claude-code", user.settings)
         ours = {"shelf": json.loads(path.read_text(encoding="utf-8"))["mcpServers"]["shelf"]}

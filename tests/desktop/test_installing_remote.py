@@ -47,8 +47,8 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def entries(user: ClientHome, client: str) -> dict[str, Any]:
-    """The servers in a client's file."""
+def read_entries(user: ClientHome, client: str) -> dict[str, Any]:
+    """Return the servers in a client's file."""
     place, path = CLIENTS[client].places[0], user.path(client)
     return dict(parse_servers(place, path.read_text(), path, detect_machine()))
 
@@ -58,7 +58,7 @@ def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(clie
     user.environ["SHELF_TOKEN"] = "no-output-may-contain-this-token"
     result = user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN")
     assert "SHELF_TOKEN" in result.stderr
-    assert entries(user, client) == {"shelf": REMOTE[client]}
+    assert read_entries(user, client) == {"shelf": REMOTE[client]}
     assert "no-output-may-contain" not in user.path(client).read_text() + result.stderr
     assert (
         "already installed" in user.run("install", client, URL, "--name", "shelf", "--token-env", "SHELF_TOKEN").stderr
@@ -70,7 +70,7 @@ def test_a_url_is_installed_with_a_reference_to_its_token_and_removed_again(clie
 @pytest.mark.parametrize("client", ["zed", "lm-studio", "cursor"])
 def test_a_url_without_a_token_is_written_without_headers(client: str, user: ClientHome) -> None:
     user.run("install", client, URL)
-    assert entries(user, client) == {"127-0-0-1-8808": {"url": URL}}
+    assert read_entries(user, client) == {"127-0-0-1-8808": {"url": URL}}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_an_entry_with_another_url_is_not_replaced(user: ClientHome) -> None:
     user.run("install", "cursor", URL, "--name", "shelf")
     assert "--force" in user.run("install", "cursor", "https://example.com/mcp", "--name", "shelf", check=2).stderr
     assert "--force" in user.run("install", "cursor", user.settings, check=2).stderr
-    assert entries(user, "cursor") == {"shelf": {"url": URL}}
+    assert read_entries(user, "cursor") == {"shelf": {"url": URL}}
 
 
 VALUES = {"opencode": "environment", "goose": "envs"}
@@ -103,7 +103,7 @@ VALUES = {"opencode": "environment", "goose": "envs"}
 def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: ClientHome) -> None:
     words = ("install", client, user.settings, "--env", "LEVEL=high=er", "--env", "SHELF_KEY")
     result = user.run(*words)
-    value = entries(user, client)["shelf"]
+    value = read_entries(user, client)["shelf"]
     assert value[VALUES.get(client, "env")]["LEVEL"] == "high=er"
     assert "SHELF_KEY" in result.stderr
     assert "LEVEL are in the file as plain text" in result.stderr

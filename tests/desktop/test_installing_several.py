@@ -28,7 +28,7 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def elsewhere(user: ClientHome) -> ClientHome:
+def move_to_other_project(user: ClientHome) -> ClientHome:
     """Return the same user in another project."""
     project = user.project.with_name("elsewhere")
     project.mkdir()
@@ -82,7 +82,7 @@ def test_two_projects_may_have_local_servers_with_equal_names(
     first: str, content: bytes | None, user: ClientHome
 ) -> None:
     path = user.write_file("claude-code", content) if content is not None else user.path("claude-code")
-    second_home = elsewhere(user)
+    second_home = move_to_other_project(user)
     for item in (user, second_home):
         item.run("install", "claude-code", user.settings, "--scope", "local")
     assert path.read_text().count(f'"{COMMAND}"') == 2

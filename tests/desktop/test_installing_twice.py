@@ -22,7 +22,7 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def in_folder(user: ClientHome, name: str) -> ClientHome:
+def move_to_project(user: ClientHome, name: str) -> ClientHome:
     """Return the same user in another project with only a tools.py."""
     project = user.project.with_name(name)
     project.mkdir()
@@ -30,17 +30,17 @@ def in_folder(user: ClientHome, name: str) -> ClientHome:
     return replace(user, project=project)
 
 
-def names(user: ClientHome) -> dict[str, str]:
+def read_targets(user: ClientHome) -> dict[str, str]:
     """Return the target of each server in Cursor's file."""
     servers = json.loads(user.path("cursor").read_text())["mcpServers"]
     return {name: server["args"][-1] for name, server in servers.items()}
 
 
 def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folders(user: ClientHome) -> None:
-    kitchen, garden = in_folder(user, "kitchen"), in_folder(user, "my garden")
+    kitchen, garden = move_to_project(user, "kitchen"), move_to_project(user, "my garden")
     kitchen.run("install", "cursor", "tools.py")
     garden.run("install", "cursor")
-    assert names(user) == {
+    assert read_targets(user) == {
         "kitchen": str(kitchen.project / "tools.py"),
         "my-garden": str(garden.project / "tools.py"),
     }
@@ -50,7 +50,7 @@ def test_two_projects_with_a_tools_file_are_two_servers_named_after_their_folder
 def test_a_bridge_that_serves_another_file_is_not_replaced(words: list[str], user: ClientHome) -> None:
     user.run("install", "cursor", user.settings)
     before = user.path("cursor").read_bytes()
-    elsewhere = in_folder(user, "elsewhere")
+    elsewhere = move_to_project(user, "elsewhere")
     (elsewhere.project / "shelf.yaml").write_text("name: shelf\nsources: [{type: python, path: tools.py}]\n")
     result = elsewhere.run("install", "cursor", *words, check=2)
     assert f"Cursor has a bridge named 'shelf' that serves {user.settings}" in result.stderr
@@ -80,7 +80,7 @@ def test_uninstall_restores_the_entry_that_force_replaced(case: str, user: Clien
 def test_a_replaced_bridge_is_restored_and_can_be_removed(case: str, user: ClientHome) -> None:
     before = read_golden_file(case, "before", user)
     path = user.write_file(case, before)
-    elsewhere = in_folder(user, "elsewhere")
+    elsewhere = move_to_project(user, "elsewhere")
     user.run("install", case, user.settings)
     first = path.read_bytes()
     elsewhere.run("install", case, "tools.py", "--name", "shelf", "--force")
@@ -104,7 +104,7 @@ def test_a_replaced_entry_is_restored_where_others_have_changed_the_file(user: C
 
 
 def test_replacing_again_and_again_keeps_the_journal_small(user: ClientHome) -> None:
-    elsewhere = in_folder(user, "elsewhere")
+    elsewhere = move_to_project(user, "elsewhere")
     user.run("install", "cursor", user.settings)
     for number in range(12):
         file = (elsewhere.project / "tools.py", user.settings)[number % 2]
@@ -122,7 +122,7 @@ def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: Cli
     assert all(name in result.stderr for name in ("one", "two", "three", "--all", str(user.settings)))
     assert user.path("cursor").read_bytes() == before
     user.run("uninstall", "cursor", "two")
-    assert [*names(user)] == ["one", "three"]
+    assert [*read_targets(user)] == ["one", "three"]
     user.run("uninstall", "cursor", "--all")
     assert not user.path("cursor").exists()
 
@@ -146,4 +146,4 @@ def test_at_a_terminal_uninstall_asks_which(user: ClientHome) -> None:
     os.close(theirs)
     assert "2 = two serves" in result.stderr
     assert result.stderr.count("Type the number") == 2
-    assert [*names(user)] == ["one", "three"]
+    assert [*read_targets(user)] == ["one", "three"]

@@ -17,12 +17,12 @@ ENTRY = ServerEntry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/sr
 REFERRING = [name for name in CLIENTS if name not in {"claude-desktop", "lm-studio", "zed"}]
 
 
-def machine(system: System = "linux", **environ: str) -> Machine:
+def make_machine(system: System = "linux", **environ: str) -> Machine:
     has = {"HOME": str(HOME), "PATH": "/home/someone/bin:/usr/bin", "USER": "someone", "EDITOR": "vi", **environ}
     return Machine(system=system, home=HOME, environ=has, folder=WORK)
 
 
-def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> ServerLaunch:
+def resolve_client_launch(name: str, where: Machine, value: dict[str, Any] | None = None) -> ServerLaunch:
     client = CLIENTS[name]
     entry_value = value if value is not None else build_entry_value(client, ENTRY)
     place = client.places[0]
@@ -33,17 +33,17 @@ def started(name: str, where: Machine, value: dict[str, Any] | None = None) -> S
 
 @pytest.mark.parametrize("name", REFERRING)
 def test_a_reference_is_resolved_in_the_clients_environment_or_reported(name: str) -> None:
-    result = started(name, machine(TOKEN="t"))
+    result = resolve_client_launch(name, make_machine(TOKEN="t"))
     assert list(result.argv) == ["/opt/mcp-bridge", "serve", "/srv/shelf.yaml"]
     assert result.environ["TOKEN"] == "t"
     assert result.unresolved == ()
-    assert started(name, machine()).unresolved == ("TOKEN",)
+    assert resolve_client_launch(name, make_machine()).unresolved == ("TOKEN",)
 
 
 @pytest.mark.parametrize("name", ["claude-desktop", "lm-studio"])
 @pytest.mark.parametrize("system", ["darwin", "linux"])
 def test_an_app_of_the_desktop_has_a_bare_path_and_nothing_of_the_shell(name: str, system: System) -> None:
-    result = started(name, machine(system, TOKEN="t"))
+    result = resolve_client_launch(name, make_machine(system, TOKEN="t"))
     assert list(result.argv) == ["/opt/mcp-bridge", "serve", "/srv/shelf.yaml"]
     assert result.environ["PATH"] == BARE_PATH
     assert not {"TOKEN", "EDITOR"} & set(result.environ)
@@ -51,19 +51,21 @@ def test_an_app_of_the_desktop_has_a_bare_path_and_nothing_of_the_shell(name: st
 
 
 def test_windows_has_one_path_for_all_programs() -> None:
-    assert started("claude-desktop", machine("win32")).environ["PATH"] == "/home/someone/bin:/usr/bin"
+    assert (
+        resolve_client_launch("claude-desktop", make_machine("win32")).environ["PATH"] == "/home/someone/bin:/usr/bin"
+    )
 
 
 @pytest.mark.parametrize("name", ["claude-code", "vscode", "zed", "opencode"])
 def test_clients_of_the_shell_pass_its_environment_on(name: str) -> None:
-    result = started(name, machine(TOKEN="t"))
+    result = resolve_client_launch(name, make_machine(TOKEN="t"))
     assert result.environ["EDITOR"] == "vi"
     assert result.folder == WORK
 
 
 @pytest.mark.parametrize("name", ["codex", "gemini-cli", "copilot-cli", "cline"])
 def test_careful_clients_hand_on_little(name: str) -> None:
-    result = started(name, machine(TOKEN="t"), {"command": "x"})
+    result = resolve_client_launch(name, make_machine(TOKEN="t"), {"command": "x"})
     assert "PATH" in result.environ
     assert not {"TOKEN", "EDITOR"} & set(result.environ)
 
@@ -84,7 +86,7 @@ def test_careful_clients_hand_on_little(name: str) -> None:
 def test_the_timeout_of_the_entry_applies_if_the_client_has_one(
     name: str, value: dict[str, Any], seconds: float
 ) -> None:
-    assert started(name, machine(), value).timeout == seconds
+    assert resolve_client_launch(name, make_machine(), value).timeout == seconds
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,6 @@ def test_references_are_replaced_as_the_client_does(
 ) -> None:
     client = CLIENTS[name]
     key = next(key for key, value in client.shape.items() if value == "{env}")
-    result = started(name, machine(), {**build_entry_value(client, ENTRY), key: {"X": text}})
+    result = resolve_client_launch(name, make_machine(), {**build_entry_value(client, ENTRY), key: {"X": text}})
     assert result.environ["X"] == expected
     assert tuple(result.unresolved) == unresolved

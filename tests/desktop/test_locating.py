@@ -53,11 +53,11 @@ SYSTEMS: tuple[System, ...] = ("darwin", "linux", "win32")
 MSIX = "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json"
 
 
-def machine(home: Path, system: System = "linux", **environ: str) -> Machine:
+def make_machine(home: Path, system: System = "linux", **environ: str) -> Machine:
     return Machine(system=system, home=home, environ=environ, folder=home / "work")
 
 
-def user_file(name: str, where: Machine) -> Path:
+def resolve_user_file(name: str, where: Machine) -> Path:
     return resolve_place_path(CLIENTS[name].places[0], where)
 
 
@@ -67,8 +67,8 @@ def test_every_client_is_looked_for() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_missing_file_would_be_created_where_the_client_reads_it(system: System, tmp_path: Path) -> None:
-    where = machine(tmp_path, system)
-    assert {name: user_file(name, where) for name in CLIENTS} == {
+    where = make_machine(tmp_path, system)
+    assert {name: resolve_user_file(name, where) for name in CLIENTS} == {
         name: tmp_path / paths[system] for name, paths in WHERE.items()
     }
 
@@ -82,7 +82,7 @@ def test_on_windows_the_packaged_claude_desktop_is_preferred_also_before_it_has_
         old = tmp_path / "AppData/Roaming/Claude/claude_desktop_config.json"
         old.parent.mkdir(parents=True)
         old.write_text("{}")
-    assert user_file("claude-desktop", machine(tmp_path, "win32")) == tmp_path / MSIX
+    assert resolve_user_file("claude-desktop", make_machine(tmp_path, "win32")) == tmp_path / MSIX
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_on_windows_the_packaged_claude_desktop_is_preferred_also_before_it_has_
 )
 def test_the_variable_for_a_clients_folder_is_respected(name: str, variable: str, file: str, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    assert user_file(name, machine(tmp_path, **{variable: str(elsewhere)})) == elsewhere / file
+    assert resolve_user_file(name, make_machine(tmp_path, **{variable: str(elsewhere)})) == elsewhere / file
 
 
 def test_an_empty_variable_moves_nothing(tmp_path: Path) -> None:
-    assert user_file("codex", machine(tmp_path, CODEX_HOME="")) == tmp_path / ".codex/config.toml"
+    assert resolve_user_file("codex", make_machine(tmp_path, CODEX_HOME="")) == tmp_path / ".codex/config.toml"
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_the_other_place_counts_where_the_file_is_in_it(name: str, second: str, 
     path = tmp_path / second
     path.parent.mkdir(parents=True)
     path.write_text("{}")
-    assert user_file(name, machine(tmp_path)) == path
+    assert resolve_user_file(name, make_machine(tmp_path)) == path
 
 
 # A Mac may have clients outside of the home folder.
 @pytest.mark.parametrize("system", ["linux", "win32"])
 def test_an_empty_machine_has_no_client(system: System, tmp_path: Path) -> None:
-    where = machine(tmp_path, system, PATH="")
+    where = make_machine(tmp_path, system, PATH="")
     assert [name for name, client in CLIENTS.items() if is_client_installed(client, where)] == []
 
 
@@ -133,13 +133,13 @@ def test_a_program_on_the_path_is_a_client(tmp_path: Path) -> None:
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert is_client_installed(CLIENTS["codex"], machine(tmp_path, PATH=str(tmp_path)))
+    assert is_client_installed(CLIENTS["codex"], make_machine(tmp_path, PATH=str(tmp_path)))
 
 
 def test_the_project_is_the_folder_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    assert find_project_folder(machine(tmp_path)) == tmp_path
-    assert resolve_server_keys(find_place(CLIENTS["claude-code"], "local"), machine(tmp_path)) == (
+    assert find_project_folder(make_machine(tmp_path)) == tmp_path
+    assert resolve_server_keys(find_place(CLIENTS["claude-code"], "local"), make_machine(tmp_path)) == (
         "projects",
         str(tmp_path),
         "mcpServers",

@@ -74,7 +74,7 @@ def user(tmp_path: Path) -> ClientHome:
     return machine
 
 
-def shown(user: ClientHome, *words: str | Path) -> str:
+def get_difference(user: ClientHome, *words: str | Path) -> str:
     """Return the difference in the output and in the JSON, and assert that neither contains secrets."""
     text = user.run(*words, "--dry-run")
     answer = user.run(*words, "--dry-run", "--json")
@@ -88,14 +88,14 @@ def shown(user: ClientHome, *words: str | Path) -> str:
 @pytest.mark.parametrize("case", FILES)
 def test_an_update_shows_the_paths_and_no_value(case: str, user: ClientHome) -> None:
     path = user.write_file(case, FILES[case].replace("OLD", OLD).encode())
-    text = shown(user, "install", case, user.project / "demo.py", "--force")
+    text = get_difference(user, "install", case, user.project / "demo.py", "--force")
     for word in (f"--- {path}", OLD, "/old/demo.py", str(COMMAND), str(user.project / "demo.py")):
         assert word in text
     assert path.read_text() == FILES[case].replace("OLD", OLD)
     demo = str(user.project / "demo.py")
     user.write_file(case, FILES[case].replace("OLD", OLD).replace("/old/demo.py", demo).encode())
     # The second install updates the command in the same file.
-    text = shown(user, "install", case, demo)
+    text = get_difference(user, "install", case, demo)
     assert OLD in text
     assert str(COMMAND) in text
 
@@ -103,7 +103,7 @@ def test_an_update_shows_the_paths_and_no_value(case: str, user: ClientHome) -> 
 @pytest.mark.parametrize("case", FILES)
 def test_a_removal_shows_the_name_and_the_paths_and_no_value(case: str, user: ClientHome) -> None:
     user.write_file(case, FILES[case].replace("OLD", OLD).encode())
-    text = shown(user, "uninstall", case)
+    text = get_difference(user, "uninstall", case)
     for word in ("demo", OLD, "/old/demo.py", "serve", "…"):
         assert word in text
     assert ("API_KEY" in text) or case == "zed"
@@ -114,7 +114,7 @@ def test_the_difference_of_a_file_in_one_line_shows_no_neighbours(case: str, use
     lines = [line.split(" //")[0] for line in FILES[case].replace("OLD", OLD).splitlines()]
     user.write_file(case, json.dumps(json.loads("\n".join(lines)), separators=(",", ":")).encode())
     for words in (("install", case, user.project / "demo.py", "--force"), ("uninstall", case)):
-        text = shown(user, *words)
+        text = get_difference(user, *words)
         assert OLD in text
         assert "npx" not in text
 
@@ -126,7 +126,7 @@ def test_only_the_program_of_another_server_is_shown(user: ClientHome) -> None:
         ("install", "cursor", user.project / "demo.py", "--force"),
         ("uninstall", "cursor", "demo", "--force"),
     ):
-        text = shown(user, *words)
+        text = get_difference(user, *words)
         for word in ('"demo": {', '"npx"'):
             assert word in text or words[0] == "install"
         assert "--key" not in text
@@ -139,12 +139,12 @@ def test_a_command_with_a_value_in_it_is_not_shown(command: str, user: ClientHom
     path = user.write_file("cursor", json.dumps({"mcpServers": {"demo": {"command": command}}}, indent=2).encode())
     result = user.run("install", "cursor", user.project / "demo.py", check=2)
     assert f"{path}: Cursor has another server named 'demo'. Choose" in result.stderr
-    shown(user, "uninstall", "cursor", "demo", "--force")
+    get_difference(user, "uninstall", "cursor", "demo", "--force")
 
 
 def test_a_default_in_a_reference_is_a_value(user: ClientHome) -> None:
     value = {"command": OLD, "args": ["serve", "x.py"], "env": {"K": "${K:-sk-plain-secret-1}", "L": "${LIBRARY}"}}
     user.write_file("claude-code", json.dumps({"mcpServers": {"demo": value}}, indent=2).encode())
-    text = shown(user, "uninstall", "claude-code")
+    text = get_difference(user, "uninstall", "claude-code")
     assert '"K": "…"' in text
     assert '"L": "${LIBRARY}"' in text

@@ -16,7 +16,7 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def all_paths(user: ClientHome) -> list[Path]:
+def list_user_files(user: ClientHome) -> list[Path]:
     return [path for path in user.files() if path.relative_to(user.home.parent).parts[0] in ("home", "project")]
 
 
@@ -25,7 +25,7 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, u
     client, scope = split_case(case)
     before = read_golden_file(case, "before", user)
     path = user.write_file(case, before)
-    paths = all_paths(user)
+    paths = list_user_files(user)
     backup = Path(user.json("install", client, user.settings, "--scope", scope)["backup"])
     assert backup.is_relative_to(user.home / ".local" / "state")
     assert backup.read_bytes() == before
@@ -33,27 +33,27 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, u
     after = path.read_bytes()
     (removed,) = user.json("uninstall", client, "--scope", scope)["removed"]
     assert Path(removed["backup"]).read_bytes() == after
-    assert all_paths(user) == paths
+    assert list_user_files(user) == paths
 
 
 @pytest.mark.parametrize("case", FILES)
 def test_folders_that_were_created_for_a_file_are_removed_with_it(case: str, user: ClientHome) -> None:
     client, scope = split_case(case)
-    paths = all_paths(user)
+    paths = list_user_files(user)
     user.run("install", client, user.settings, "--scope", scope)
     assert user.path(case).exists()
     user.run("uninstall", client, "--scope", scope)
-    assert all_paths(user) == paths
+    assert list_user_files(user) == paths
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids="-".join)
 def test_folders_are_removed_with_the_last_of_several_servers(order: tuple[str, ...], user: ClientHome) -> None:
-    paths = all_paths(user)
+    paths = list_user_files(user)
     for name in ("one", "two"):
         user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
     for name in order:
         user.run("uninstall", "cursor", name, "--scope", "project")
-    assert all_paths(user) == paths
+    assert list_user_files(user) == paths
 
 
 def test_earlier_folders_and_used_folders_stay(user: ClientHome) -> None:

@@ -14,7 +14,7 @@ def user(tmp_path: Path) -> ClientHome:
     return make_home(tmp_path)
 
 
-def records(user: ClientHome) -> list[Path]:
+def list_records(user: ClientHome) -> list[Path]:
     return [*(user.home / ".local").rglob("*.json")]
 
 
@@ -31,11 +31,11 @@ def test_the_record_of_an_entry_that_was_removed_by_hand_is_removed(
         path.unlink()
     result = user.run("uninstall", "cursor", *name, "--dry-run")
     assert f"would forget: 'shelf' is no longer in Cursor (user), {path}" in result.stderr
-    assert len(records(user)) == 1
+    assert len(list_records(user)) == 1
     assert user.json("uninstall", "cursor", *name)["removed"] == [
         {"name": "shelf", "scope": "user", "path": str(path), "action": "forgotten"}
     ]
-    assert records(user) == []
+    assert list_records(user) == []
     assert path.read_bytes() == content if content is not None else not path.exists()
     user.run("uninstall", "cursor", *name, check=2)
 
@@ -49,7 +49,7 @@ def test_present_entries_are_removed_and_records_of_vanished_ones_too(user: Clie
     assert "forgotten: 'one'" in result.stderr
     assert "removed: 'two'" in result.stderr
     assert '"theirs"' in path.read_text()
-    assert records(user) == []
+    assert list_records(user) == []
 
 
 def test_a_record_of_another_scope_is_removed_with_that_scope(user: ClientHome) -> None:
@@ -58,7 +58,7 @@ def test_a_record_of_another_scope_is_removed_with_that_scope(user: ClientHome) 
     result = user.run("uninstall", "cursor", "shelf", check=2)
     assert "There is one in: project." in result.stderr
     assert "forgotten: 'shelf'" in user.run("uninstall", "cursor", "--scope", "project").stderr
-    assert records(user) == []
+    assert list_records(user) == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of P
 
 
 def test_a_replaced_file_gets_a_backup_in_its_folder(tmp_path: Path) -> None:
-    path = _file(tmp_path, b'{"a": 1}\r\n')
+    path = _write_file(tmp_path, b'{"a": 1}\r\n')
     old = load_file(path)
     assert (old.content, old.existed) == ('{"a": 1}\r\n', True)
     backup = save_file(path, old, "{}\r\n", backup=True)
@@ -32,7 +32,7 @@ def test_a_replaced_file_gets_a_backup_in_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_file_that_stays_as_it_is_is_not_touched(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     before = path.stat()
     assert save_file(path, load_file(path), "{}", backup=True) is None
     assert path.stat() == before
@@ -40,7 +40,7 @@ def test_a_file_that_stays_as_it_is_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_stays(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"\xef\xbb\xbf{}")
+    path = _write_file(tmp_path, b"\xef\xbb\xbf{}")
     old = load_file(path)
     assert (old.content, old.bom) == ("{}", True)
     save_file(path, old, '{"é": 1}', backup=False)
@@ -59,7 +59,7 @@ def test_a_new_file_is_created_with_its_folders_and_only_its_owner_can_read_it(t
 
 
 def test_a_file_is_removed_for_the_text_none(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     backup = save_file(path, load_file(path), None, backup=True)
     assert backup is not None
     assert list(tmp_path.iterdir()) == [backup]
@@ -69,7 +69,7 @@ def test_a_file_is_removed_for_the_text_none(tmp_path: Path) -> None:
 @posix
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
 def test_the_mode_stays_and_only_the_owner_can_read_backups(tmp_path: Path, mode: int) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     path.chmod(mode)
     backup = save_file(path, load_file(path), "{ }", backup=True)
     assert stat.S_IMODE(path.stat().st_mode) == mode
@@ -80,7 +80,7 @@ def test_the_mode_stays_and_only_the_owner_can_read_backups(tmp_path: Path, mode
 @posix
 def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
-    target = _file(tmp_path / "dotfiles", b"{}")
+    target = _write_file(tmp_path / "dotfiles", b"{}")
     (tmp_path / "between.json").symlink_to(target)
     path = tmp_path / "servers.json"
     path.symlink_to("between.json")
@@ -115,16 +115,16 @@ def test_a_pipe_a_folder_and_a_device_are_no_files(tmp_path: Path) -> None:
 
 @posix
 def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     path.chmod(0o444)
     with pytest.raises(ConfigError, match="read-only"):
         save_file(path, load_file(path), "{ }", backup=True)
-    _unchanged(path)
+    _check_unchanged(path)
 
 
 @posix
 def test_a_file_with_hard_links_is_not_replaced(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     (tmp_path / "other.json").hardlink_to(path)
     with pytest.raises(ConfigError, match="hard links"):
         save_file(path, load_file(path), "{ }", backup=True)
@@ -133,7 +133,7 @@ def test_a_file_with_hard_links_is_not_replaced(tmp_path: Path) -> None:
 
 @posix
 def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     old = load_file(path)
 
     def fail(*arguments: object, **options: object) -> None:
@@ -143,12 +143,12 @@ def test_a_file_in_a_read_only_folder_is_not_changed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(config_file.tempfile, "mkstemp", fail)
     with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
         save_file(path, old, "{ }", backup=True)
-    _unchanged(path)
+    _check_unchanged(path)
 
 
 @pytest.mark.parametrize("change", [b"{ }", b"", None])
 def test_a_change_of_another_program_in_between_is_not_overwritten(tmp_path: Path, change: bytes | None) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     old = load_file(path)
     path.unlink()
     if change is not None:
@@ -171,7 +171,7 @@ def test_a_file_that_came_in_between_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     old = load_file(path)
 
     def full(*arguments: object) -> None:
@@ -181,11 +181,11 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match="No space left"):
         save_file(path, old, "{ }", backup=True)
     monkeypatch.undo()
-    _unchanged(path)
+    _check_unchanged(path)
 
 
 def test_three_backups_are_kept(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"0")
+    path = _write_file(tmp_path, b"0")
     (tmp_path / "servers.json.bak").write_text("theirs")
     backups = [save_file(path, load_file(path), str(number), backup=True) for number in range(1, 7)]
     files = sorted(tmp_path.glob("*.mcp-bridge-backup-*"))
@@ -199,14 +199,14 @@ def test_three_backups_are_kept(tmp_path: Path) -> None:
     [(b"{}\n\xff", "UTF-8", 2), ('{"a": 1}'.encode("utf-16"), "UTF-16", None)],
 )
 def test_a_file_that_is_not_utf_8_is_unsafe(tmp_path: Path, raw: bytes, problem: str, line: int | None) -> None:
-    path = _file(tmp_path, raw)
+    path = _write_file(tmp_path, raw)
     with pytest.raises(UnsafeEdit, match=problem) as caught:
         load_file(path)
     assert (caught.value.path, caught.value.line) == (str(path), line)
 
 
 def test_a_file_below_a_file_cannot_be(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}") / "servers.json"
+    path = _write_file(tmp_path, b"{}") / "servers.json"
     with pytest.raises(ConfigError) as caught:
         save_file(path, load_file(path), "{}", backup=True)
     assert caught.value.path == str(path)
@@ -225,19 +225,19 @@ def test_a_file_is_put_back_as_it_was_read(tmp_path: Path, raw: bytes | None) ->
 
 
 def test_a_copy_is_made_before_a_command_changes_the_file(tmp_path: Path) -> None:
-    path = _file(tmp_path, b"{}")
+    path = _write_file(tmp_path, b"{}")
     copy = config_file.write_backup(load_file(path))
     assert copy is not None
     assert copy.read_bytes() == b"{}"
     assert config_file.write_backup(load_file(tmp_path / "none.json")) is None
 
 
-def _file(folder: Path, raw: bytes) -> Path:
+def _write_file(folder: Path, raw: bytes) -> Path:
     path = folder / "servers.json"
     path.write_bytes(raw)
     return path
 
 
-def _unchanged(path: Path) -> None:
+def _check_unchanged(path: Path) -> None:
     assert path.read_bytes() == b"{}"
     assert list(path.parent.iterdir()) == [path]

@@ -53,7 +53,7 @@ _PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The client starts processes; one backend is enough to serve a file."""
+    """Use one event loop: the client starts processes, and the loop makes no difference."""
     return "asyncio"
 
 

@@ -37,7 +37,7 @@ class Snippet:
         return f"{self.page}-{self.number}-{self.kind}"
 
 
-def snippets(*kinds: str) -> list[Snippet]:
+def list_snippets(*kinds: str) -> list[Snippet]:
     return [
         Snippet(page.name, number, match["kind"], match["body"])
         for page in [*PAGES, CONTRIBUTING]
@@ -46,7 +46,7 @@ def snippets(*kinds: str) -> list[Snippet]:
     ]
 
 
-def tool_file() -> str:
+def read_tool_file() -> str:
     match = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
     assert match is not None
     return match[1]
@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A PATH on which `mcp-bridge` is the one of this checkout."""
+    """Return a PATH on which `mcp-bridge` is the one of this checkout."""
     script = tmp_path / "bin" / "mcp-bridge"
     script.parent.mkdir()
     # A bridge that starts another one ends it by its process group, to which a fork would not belong.
@@ -78,10 +78,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_readmes_tool_file_has_about_ten_lines() -> None:
-    assert len([line for line in tool_file().splitlines() if line.strip()]) <= 11
+    assert len([line for line in read_tool_file().splitlines() if line.strip()]) <= 11
 
 
-@pytest.mark.parametrize("snippet", snippets("python"), ids=str)
+@pytest.mark.parametrize("snippet", list_snippets("python"), ids=str)
 def test_python_runs(snippet: Snippet, folder: Path) -> None:
     source = folder / "snippet.py"
     source.write_text(snippet.body, encoding="utf-8")
@@ -91,9 +91,9 @@ def test_python_runs(snippet: Snippet, folder: Path) -> None:
     assert process.returncode == 0, process.stderr
 
 
-@pytest.mark.parametrize("snippet", snippets("console"), ids=str)
+@pytest.mark.parametrize("snippet", list_snippets("console"), ids=str)
 def test_commands_print_the_output_on_the_page(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
-    for command, expected in sessions(snippet.body):
+    for command, expected in split_session(snippet.body):
         process = subprocess.run(
             ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
         )
@@ -103,14 +103,14 @@ def test_commands_print_the_output_on_the_page(snippet: Snippet, folder: Path, e
             assert line in printed.splitlines()
 
 
-def sessions(body: str) -> Iterator[tuple[str, list[str]]]:
-    """Commands (`$ ...`) with the lines printed after each."""
+def split_session(body: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the commands (`$ ...`) with the lines printed after each."""
     for session in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         command, *printed = session.splitlines()
         yield command, [line for line in printed if line.strip()]
 
 
-@pytest.mark.parametrize("snippet", snippets("yaml"), ids=str)
+@pytest.mark.parametrize("snippet", list_snippets("yaml"), ids=str)
 def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[str, str]) -> None:
     (folder / "settings.yaml").write_text(snippet.body, encoding="utf-8")
     command = ["mcp-bridge", "validate", "settings.yaml"]
@@ -122,13 +122,13 @@ def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[st
 
 
 def test_client_settings_start_the_bridge() -> None:
-    for snippet in snippets("json", "toml"):
+    for snippet in list_snippets("json", "toml"):
         (servers,) = (json.loads if snippet.kind == "json" else tomllib.loads)(snippet.body).values()
         assert servers["shelf"]["args"] == ["serve", "/path/to/tools.py"], snippet
 
 
 def test_shell_lines_are_commands_the_reader_has() -> None:
-    lines = [line for snippet in snippets("sh") for line in snippet.body.splitlines()]
+    lines = [line for snippet in list_snippets("sh") for line in snippet.body.splitlines()]
     assert lines
     assert [line for line in lines if line.split()[0] not in SHELL] == []
 

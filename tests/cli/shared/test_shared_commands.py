@@ -31,7 +31,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60)
 
 
-def ready(client: StdioServerProcess) -> StdioServerProcess:
+def wait_until_ready(client: StdioServerProcess) -> StdioServerProcess:
     """Wait until the client's server runs, and return the client."""
     client.get_text("read_pid")
     return client
@@ -40,8 +40,8 @@ def ready(client: StdioServerProcess) -> StdioServerProcess:
 def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
     with run_shared_server(tmp_path) as start:
         assert "no shared server is running" in run(tmp_path, "shared").stderr
-        ready(start(stateless=True))
-        ready(start(stateless=True))
+        wait_until_ready(start(stateless=True))
+        wait_until_ready(start(stateless=True))
         servers = json.loads(run(tmp_path, "shared", "--json").stdout)
         assert [(server["file"], server["clients"]) for server in servers] == [(str(tmp_path / "shelf.json"), 2)]
         assert "shelf.json" in run(tmp_path, "shared").stdout
@@ -49,7 +49,7 @@ def test_running_servers_are_listed_with_their_clients(tmp_path: Path) -> None:
 
 def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> None:
     with run_shared_server(tmp_path) as start:
-        client = ready(start(stateless=True))
+        client = wait_until_ready(start(stateless=True))
         pid = client.get_text("read_pid")
         response = client.send_call("wait", seconds=1)
         client.get_text("read_pid")
@@ -61,7 +61,7 @@ def test_a_stopped_server_starts_again_with_the_next_call(tmp_path: Path) -> Non
 
 def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
     with run_shared_server(tmp_path) as start:
-        assert ready(start(stateless=True)).disconnect() == 0
+        assert wait_until_ready(start(stateless=True)).disconnect() == 0
         assert run(tmp_path, "shared", "--stop").returncode == 0
         wait_until(lambda: not find_servers(tmp_path), timeout=20)
         assert json.loads(run(tmp_path, "shared", "--json").stdout) == []
@@ -69,7 +69,7 @@ def test_a_server_without_clients_is_stopped_at_once(tmp_path: Path) -> None:
 
 def test_stopping_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None:
     with run_shared_server(tmp_path) as start:
-        ready(start(stateless=True))
+        wait_until_ready(start(stateless=True))
         assert run(tmp_path, "shared", "--stop", "another.yaml").returncode == 3
         assert find_servers(tmp_path)
 

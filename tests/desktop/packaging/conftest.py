@@ -33,35 +33,35 @@ from tests.kits.paths import KITS
 
 @pytest.fixture
 def project_folder(tmp_path: Path) -> Path:
-    """A project to hand on."""
+    """Write a project to export."""
     return write_shelf_project(tmp_path / "shelf")
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """The project's wheel."""
+    """Build the project's wheel."""
     return build_wheel(tmp_path_factory, pytestconfig)
 
 
 @pytest.fixture(scope="module")
 def shelf_export(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CommandResult]:
     """Return the bundle of the example project, and the report of the command."""
-    return _exported(tmp_path_factory.mktemp("bundled"))
+    return _export_bundle(tmp_path_factory.mktemp("bundled"))
 
 
 @pytest.fixture(scope="module")
 def shelf_bundle(shelf_export: tuple[Path, CommandResult]) -> Path:
-    """The bundle of the project to hand on."""
+    """Return the bundle of an exported project."""
     return shelf_export[0]
 
 
 @pytest.fixture(scope="module")
 def wheel_bundle(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
-    """The same with the project's wheel in it."""
-    return _exported(tmp_path_factory.mktemp("with a wheel"), "--wheel", wheel)[0]
+    """Return the bundle of an exported project that includes this project's wheel."""
+    return _export_bundle(tmp_path_factory.mktemp("with a wheel"), "--wheel", wheel)[0]
 
 
-def _exported(parent: Path, *options: str | Path) -> tuple[Path, CommandResult]:
+def _export_bundle(parent: Path, *options: str | Path) -> tuple[Path, CommandResult]:
     folder = write_shelf_project(parent / "shelf")
     result = command(folder, "export", "mcpb", "--include", "data/*.json", *options, env={"SHELF_KEY": KEY})
     assert result.code == 0, result.err

@@ -35,18 +35,18 @@ SET = {"SHELF_KEY": KEY}
 DATA = ("--include", "data/*.json")
 
 
-def synced(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_uv_sync(uv: Path, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Do the first step of `uv run`, and return its output."""
     command = [uv, "sync", "--directory", folder]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BUILD_TIMEOUT)
 
 
-def names(bundle: Path) -> list[str]:
+def list_names(bundle: Path) -> list[str]:
     with ZipFile(bundle) as archive:
         return archive.namelist()
 
 
-def manifest(bundle: Path) -> dict:
+def read_manifest(bundle: Path) -> dict:
     with ZipFile(bundle) as archive:
         return json.loads(archive.read("manifest.json"))
 
@@ -60,7 +60,7 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
     folder = unpack_bundle(bundle, tmp_path / "by zip")
     assert "passes" in official(["validate", folder / "manifest.json"], tmp_path)
     official(["pack", folder, tmp_path / "again.mcpb"], tmp_path)
-    assert sorted(names(tmp_path / "again.mcpb")) == names(bundle)
+    assert sorted(list_names(tmp_path / "again.mcpb")) == list_names(bundle)
     official(["unpack", bundle, tmp_path / "by the tool"], tmp_path)
     assert (tmp_path / "by the tool" / "project" / "tools.py").read_bytes() == (
         folder / "project/tools.py"
@@ -85,7 +85,7 @@ def test_a_bundle_has_only_the_needed_files(shelf_bundle: Path) -> None:
         "start.py",
         f"wheels/mcp_tool_bridge-{__version__}-py3-none-any.whl",
     ]
-    assert names(shelf_bundle) == sorted([*fixed_names, *(f"project/{name}" for name in PACKAGED_FILES)])
+    assert list_names(shelf_bundle) == sorted([*fixed_names, *(f"project/{name}" for name in PACKAGED_FILES)])
 
 
 def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folder: Path) -> None:
@@ -96,14 +96,14 @@ def test_the_same_project_makes_the_same_bytes(shelf_bundle: Path, project_folde
 
 
 def test_tools_are_listed_as_clients_see_them(shelf_bundle: Path) -> None:
-    result = manifest(shelf_bundle)
+    result = read_manifest(shelf_bundle)
     assert result["tools"] == [{"name": "our__look", "description": "Look for something on the shelf."}]
     assert result["tools_generated"] is False
     assert (result["name"], result["display_name"], result["version"]) == ("my-shelf", "The shelf", "1.2.3")
 
 
 def test_the_host_asks_for_each_variable_and_masks_secrets(shelf_bundle: Path) -> None:
-    result = manifest(shelf_bundle)
+    result = read_manifest(shelf_bundle)
     options = result["user_config"]
     assert {name: (item["sensitive"], item["required"]) for name, item in options.items()} == {
         "PREFIX": (False, False),
@@ -136,13 +136,13 @@ async def test_uv_starts_a_bundle_by_its_command(
     wheel_bundle: Path, tmp_path: Path, uv: Path, pytestconfig: pytest.Config
 ) -> None:
     folder = unpack_bundle(wheel_bundle, tmp_path / "unpacked")
-    command = manifest(wheel_bundle)["server"]["mcp_config"]
+    command = read_manifest(wheel_bundle)["server"]["mcp_config"]
     assert command["command"] == "uv"
     args = [word.replace("${__dirname}", str(folder)) for word in command["args"]]
     values = {"PREFIX": "my", "SHELF_KEY": KEY}
     env = {name: values[text.removeprefix("${user_config.").removesuffix("}")] for name, text in command["env"].items()}
     surroundings = get_clean_environment(**env, **read_pip_settings_for_uv(), VIRTUAL_ENV="")
-    result = synced(uv, folder, surroundings)
+    result = run_uv_sync(uv, folder, surroundings)
     if result.returncode and is_offline(result.stderr):
         skip_or_fail(pytestconfig, "NO NETWORK FOR UV, SO NO BUNDLE IS STARTED AS A HOST STARTS IT")
     if "for the current platform" in result.stderr:
@@ -306,7 +306,7 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
     result = run_in_new_process(tmp_path, "export", "mcpb", "many")
     assert result.code == 0, result.err
     bundle = tmp_path / "many.mcpb"
-    assert {"project/many/one.py", "project/many/two.py"} <= set(names(bundle))
+    assert {"project/many/one.py", "project/many/two.py"} <= set(list_names(bundle))
     with ZipFile(bundle) as archive:
         assert "\"project\" / 'many'" in archive.read("start.py").decode()
 

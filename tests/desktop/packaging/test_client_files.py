@@ -22,14 +22,14 @@ READERS = {
 }
 
 
-def exported(folder: Path, *args: str) -> str:
+def export(folder: Path, *args: str) -> str:
     result = run_in_process(folder, "export", "mcp-json", *args)
     assert result.code == 0, result.err
     return result.out
 
 
 def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path) -> None:
-    (server,) = json.loads(exported(project_folder))["mcpServers"].values()
+    (server,) = json.loads(export(project_folder))["mcpServers"].values()
     assert server["type"] == "stdio"
     assert Path(server["command"]).is_absolute()
     assert server["args"][-2:] == ["serve", str(project_folder / "mcp-bridge.yaml")]
@@ -38,14 +38,14 @@ def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path)
 
 @pytest.mark.timeout(300)
 async def test_the_command_in_the_client_file_starts_a_server(project_folder: Path) -> None:
-    (server,) = json.loads(exported(project_folder))["mcpServers"].values()
+    (server,) = json.loads(export(project_folder))["mcpServers"].values()
     env = get_clean_environment(SHELF_KEY=KEY)
     assert await call_tool(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_each_client_file_has_the_format_and_container_of_its_client(project_folder: Path, client: str) -> None:
-    text = exported(project_folder, "--client", client, "--name", "the-one")
+    text = export(project_folder, "--client", client, "--name", "the-one")
     formats = {place.format for place in CLIENTS[client].places}
     data = [READERS[format](text) for format in formats]
     assert str(project_folder / "mcp-bridge.yaml") in text
@@ -55,7 +55,7 @@ def test_each_client_file_has_the_format_and_container_of_its_client(project_fol
 
 
 def test_inspector_tries_both_eras(project_folder: Path) -> None:
-    (server,) = json.loads(exported(project_folder, "--client", "inspector"))["mcpServers"].values()
+    (server,) = json.loads(export(project_folder, "--client", "inspector"))["mcpServers"].values()
     assert server["protocolEra"] == "auto"
     assert "env" not in server
 

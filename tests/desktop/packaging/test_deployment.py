@@ -72,12 +72,12 @@ def test_the_commands_and_variables_of_both_are_those_of_the_settings(
         assert all(name in services[service]["environment"] for service in ("server", "worker"))
         assert all(name in {item["name"] for item in pod["env"]} for pod in pods)
         monkeypatch.setenv(name, value)
-    for file in copied_files():
+    for file in list_copied_files():
         shutil.copy(EXAMPLE / file, tmp_path)
     assert "2 tools" in run("mcp_bridge", "validate", str(tmp_path / "mcp-bridge.yaml"))
 
 
-def copied_files() -> list[str]:
+def list_copied_files() -> list[str]:
     """Return the files copied into the image."""
     (line,) = [line for line in (EXAMPLE / "Dockerfile").read_text().splitlines() if line.startswith("COPY ")]
     return line.split()[1:-1]
@@ -91,7 +91,7 @@ def test_a_server_and_a_worker_with_the_files_of_the_image_run_a_task(
     services = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]
     for name, value in {**VARIABLES, "REDIS_URL": redis_server}.items():
         monkeypatch.setenv(name, value)
-    for file in copied_files():
+    for file in list_copied_files():
         text = (EXAMPLE / file).read_text()
         changed = {"port: 8808": "port: 0", "host: 0.0.0.0": "host: 127.0.0.1", "after: 5s": "after: 0"}
         for old, new in changed.items() if file == "mcp-bridge.yaml" else ():

@@ -10,7 +10,7 @@ from mcp_bridge._desktop.packaging.project import Additions, collect_project
 from tests.kits.packaging.packaging_kit import run_in_process
 
 
-def copied(folder: Path, settings: str) -> tuple[set[str], str]:
+def list_copied_files(folder: Path, settings: str) -> tuple[set[str], str]:
     """Return the files in an image of these settings, and the messages of the export."""
     (folder / "mcp-bridge.yaml").write_text(settings)
     result = run_in_process(folder, "export", "dockerfile", "--from-index")
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[str]) -> None:
-    assert copied(folder, f"sources: [{source}]")[0] == files
+    assert list_copied_files(folder, f"sources: [{source}]")[0] == files
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_files_that_a_source_names_travel(folder: Path, source: str, files: set[
 def test_references_that_cannot_be_followed_are_reported(
     folder: Path, source: str, files: set[str], message: str
 ) -> None:
-    result, output = copied(folder, f"sources: [{source}]")
+    result, output = list_copied_files(folder, f"sources: [{source}]")
     assert result == files
     assert message in output
 
@@ -98,9 +98,9 @@ def test_the_credentials_of_a_source_are_variables_that_the_host_asks_for(folder
 
 
 def test_a_third_party_store_is_packed(folder: Path) -> None:
-    assert copied(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
+    assert list_copied_files(folder, "sources: []\nstate: {store: 'provider:Store'}")[0] == {"provider.py"}
 
 
 def test_a_mount_plan_is_packed_with_a_warning_about_its_modules(folder: Path) -> None:
-    _, output = copied(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
+    _, output = list_copied_files(folder, "session: {orchestrator: loop-basic}\ntools: [{module: tool-x}]")
     assert "the files and packages that this kind of file needs are not detected: add" in output

@@ -19,7 +19,7 @@ SCHEMA = json.loads((KITS / "packaging" / "registry" / "server.schema.json").rea
 MINE = ("--namespace", "io.github.example-user")
 
 
-def entry(folder: Path, *args: str | Path) -> dict[str, Any]:
+def export_entry(folder: Path, *args: str | Path) -> dict[str, Any]:
     result = run_in_process(folder, "export", "server-json", *MINE, *args)
     assert result.code == 0, result.err
     return result.json
@@ -40,13 +40,13 @@ BUNDLE = ("--bundle", "b.mcpb", "--bundle-url", "https://github.com/example-user
 )
 def test_the_registrys_schema_accepts_it(project_folder: Path, args: tuple[str, ...]) -> None:
     (project_folder / "b.mcpb").write_bytes(b"any")
-    data = entry(project_folder, *args)
+    data = export_entry(project_folder, *args)
     assert data["$schema"] == SCHEMA["$id"]
     jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(data)
 
 
 def test_a_registry_entry_starts_the_distribution_of_the_bridge(project_folder: Path) -> None:
-    (package,) = entry(project_folder)["packages"]
+    (package,) = export_entry(project_folder)["packages"]
     assert (package["registryType"], package["identifier"]) == ("pypi", "mcp-tool-bridge")
     assert (package["version"], package["runtimeHint"]) == (__version__, "uvx")
     assert [argument.get("value", argument.get("valueHint")) for argument in package["packageArguments"]] == [
@@ -56,7 +56,7 @@ def test_a_registry_entry_starts_the_distribution_of_the_bridge(project_folder: 
 
 
 def test_a_registry_entry_declares_variables_as_secret_and_required(project_folder: Path) -> None:
-    (package,) = entry(project_folder)["packages"]
+    (package,) = export_entry(project_folder)["packages"]
     result = {
         item["name"]: (item["isSecret"], item["isRequired"], item.get("default"))
         for item in package["environmentVariables"]
@@ -66,7 +66,7 @@ def test_a_registry_entry_declares_variables_as_secret_and_required(project_fold
 
 def test_a_registry_entry_has_the_hash_of_its_bundle(project_folder: Path) -> None:
     (project_folder / "b.mcpb").write_bytes(b"any")
-    (package,) = entry(project_folder, *BUNDLE)["packages"]
+    (package,) = export_entry(project_folder, *BUNDLE)["packages"]
     assert package["fileSha256"] == hashlib.sha256(b"any").hexdigest()
     assert (package["registryType"], package["identifier"]) == ("mcpb", BUNDLE[-1])
     # The registry refuses a version here, though its schema allows one.
@@ -81,13 +81,13 @@ def test_the_required_line_of_the_readme_is_printed(project_folder: Path) -> Non
 def test_a_long_text_of_the_settings_is_shortened(project_folder: Path) -> None:
     settings = project_folder / "mcp-bridge.yaml"
     settings.write_text(settings.read_text().replace("What is on the shelf.", "What is on the shelf. " * 9))
-    text = entry(project_folder)["description"]
+    text = export_entry(project_folder)["description"]
     assert len(text) == 100
     assert text.endswith("…")
 
 
 def test_a_blank_description_counts_as_missing(project_folder: Path) -> None:
-    assert entry(project_folder, "--description", "  ")["description"] == "What is on the shelf."
+    assert export_entry(project_folder, "--description", "  ")["description"] == "What is on the shelf."
 
 
 @pytest.mark.parametrize(

@@ -18,5 +18,5 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def mode() -> str:
-    """The era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    """Return the era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
     return STATELESS

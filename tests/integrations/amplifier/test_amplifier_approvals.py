@@ -15,7 +15,7 @@ ASK = HookResult(action="ask_user", approval_prompt="Write?", data={"tool_input"
 APPROVALS = ("approval:required", "approval:granted", "approval:denied")
 
 
-def session(request_approval: Any) -> tuple[TestCoordinator, EventRecorder]:
+def make_session(request_approval: Any) -> tuple[TestCoordinator, EventRecorder]:
     """Return a coordinator with this choice of the user, and its approval events."""
     coordinator, recorder = TestCoordinator(), EventRecorder()
     coordinator.approvals.request_approval = request_approval
@@ -69,7 +69,7 @@ async def test_modified_data_remains_if_the_user_allows_the_call(answer: str) ->
     async def choose(*args: Any) -> str:
         return answer
 
-    coordinator, recorder = session(choose)
+    coordinator, recorder = make_session(choose)
     result = await coordinator.process_hook_result(ASK, "tool:pre")
     assert (result.action, result.data) == ("continue", ASK.data)
     assert [event for event, _ in recorder.events] == ["approval:required", "approval:granted"]
@@ -80,7 +80,7 @@ async def test_an_unknown_choice_denies(answer: Any) -> None:
     async def choose(*args: Any) -> Any:
         return answer
 
-    coordinator, recorder = session(choose)
+    coordinator, recorder = make_session(choose)
     result = await coordinator.process_hook_result(ASK, "tool:pre")
     assert (result.action, result.data) == ("deny", ASK.data)
     assert result.reason is not None
@@ -115,7 +115,7 @@ async def test_the_default_applies_after_a_timeout(error: Exception, default: An
     async def raises(*args: Any) -> str:
         raise error
 
-    coordinator, _ = session(raises)
+    coordinator, _ = make_session(raises)
     asks = ASK.model_copy(update={"approval_default": default})
     result = await coordinator.process_hook_result(asks, "tool:pre")
     assert result.action == {"allow": "continue", "deny": "deny"}[default]
@@ -127,7 +127,7 @@ async def test_the_default_applies_if_the_approval_system_ignores_the_timeout(de
         await anyio.sleep_forever()
         return "Allow"
 
-    coordinator, _ = session(waits)
+    coordinator, _ = make_session(waits)
     asks = ASK.model_copy(update={"approval_default": default, "approval_timeout": 0.05})
     result = await coordinator.process_hook_result(asks, "tool:pre")
     assert result.action == {"allow": "continue", "deny": "deny"}[default]
@@ -138,7 +138,7 @@ async def test_without_a_working_approval_system_every_question_is_a_denial(erro
     async def raises(*args: Any) -> str:
         raise error
 
-    coordinator, _ = session(raises)
+    coordinator, _ = make_session(raises)
     asks = ASK.model_copy(update={"approval_default": "allow"})
     assert (await coordinator.process_hook_result(asks, "tool:pre")).action == "deny"
     coordinator.approval_system = None
@@ -153,7 +153,7 @@ async def test_the_callers_cancellation_passes_while_the_user_is_asked() -> None
         await anyio.sleep_forever()
         return "Allow"
 
-    coordinator, recorder = session(waits)
+    coordinator, recorder = make_session(waits)
     with anyio.move_on_after(0.05) as scope:
         await coordinator.process_hook_result(ASK, "tool:pre")
     assert scope.cancelled_caught

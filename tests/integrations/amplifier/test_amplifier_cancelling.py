@@ -25,39 +25,39 @@ async def on_session_ready(coordinator):
 """
 
 
-async def forever(*args: Any) -> None:
-    """A third-party object without an end."""
+async def wait_forever(*args: Any) -> None:
+    """Wait without an end, whatever the arguments are."""
     await anyio.sleep_forever()
 
 
 class Hanging:
     """A resolver without a result."""
 
-    resolve = staticmethod(forever)
+    resolve = staticmethod(wait_forever)
 
 
 async def collect_from_contributor(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Collect from a hanging contributor."""
-    coordinator.register_contributor("x", "a", forever)
+    coordinator.register_contributor("x", "a", wait_forever)
     await coordinator.collect_contributions("x")
 
 
 async def cancel_session(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Cancel with a hanging callback."""
-    coordinator.cancellation.on_cancel(forever)
+    coordinator.cancellation.on_cancel(wait_forever)
     await coordinator.request_cancel()
 
 
 async def show_message(coordinator: TestCoordinator, folder: Path) -> None:
     """Show a message on a hanging display."""
-    coordinator.display.show_message = forever  # type: ignore[assignment,method-assign]
+    coordinator.display.show_message = wait_forever  # type: ignore[assignment,method-assign]
     await coordinator.process_hook_result(HookResult(user_message="hi"), "x")
 
 
 async def store_message(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Store a message in a hanging context."""
     context = MockContextManager()
-    context.add_message = forever  # type: ignore[method-assign]
+    context.add_message = wait_forever  # type: ignore[method-assign]
     coordinator.mount("context", context)
     result = HookResult(action="inject_context", context_injection="text")
     await coordinator.process_hook_result(result, "x")
@@ -65,7 +65,7 @@ async def store_message(coordinator: ModuleCoordinator, folder: Path) -> None:
 
 async def collect_data(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Collect from a hanging handler."""
-    coordinator.hooks.register("x", forever)
+    coordinator.hooks.register("x", wait_forever)
     await coordinator.hooks.emit_and_collect("x", timeout=None)
 
 
@@ -74,7 +74,7 @@ async def mount_module(coordinator: ModuleCoordinator, folder: Path) -> None:
     await ModuleLoader(coordinator, [folder]).load("hanging_module", {"hang": True})
 
 
-async def become_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
+async def make_ready(coordinator: ModuleCoordinator, folder: Path) -> None:
     """Make a hanging module ready."""
     loader = ModuleLoader(coordinator, [folder])
     await loader.load("hanging_module")
@@ -94,7 +94,7 @@ WAYS = [
     store_message,
     collect_data,
     mount_module,
-    become_ready,
+    make_ready,
     resolve_module,
 ]
 

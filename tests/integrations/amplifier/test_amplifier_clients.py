@@ -106,7 +106,7 @@ async def wait_until(so: Callable[[], bool]) -> None:
 
 @contextlib.asynccontextmanager
 async def connect_two(server: ServedPlan, mode: str) -> AsyncIterator[tuple[Client, Client]]:
-    """Two clients of one bridge."""
+    """Connect two clients to one bridge."""
     with anyio.fail_after(TIMEOUT):
         async with (
             server.run_bridge(),

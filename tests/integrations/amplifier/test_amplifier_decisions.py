@@ -54,7 +54,7 @@ async def combine_decisions(*answers: Any, event: str = "x", data: dict[str, Any
     return await hooks.emit(event, data or {"tool_input": "original"})
 
 
-def expected(actions: list[str]) -> list[str]:
+def list_effective_actions(actions: list[str]) -> list[str]:
     """Return the effective actions: all, or those until the first denial."""
     return actions[: actions.index("deny") + 1] if "deny" in actions else actions
 
@@ -62,7 +62,7 @@ def expected(actions: list[str]) -> list[str]:
 @given(st.lists(st.sampled_from(ORDER), max_size=8))
 def test_precedence_holds_for_any_handlers_and_no_decision_is_lost(actions: list[str]) -> None:
     result = anyio.run(lambda: combine_decisions(*(ALL[action] for action in actions)))
-    event = expected(actions)
+    event = list_effective_actions(actions)
     assert result.action == next((action for action in ORDER if action in event), "continue")
     assert result.data["tool_input"] == ("changed" if "modify" in event else "original")
     assert (result.user_message or "").splitlines() == [ALL[action].user_message for action in event]

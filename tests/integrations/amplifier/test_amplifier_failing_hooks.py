@@ -38,7 +38,7 @@ FAILURES = [
 
 
 def make_raising_handler(error: BaseException, *, waits: bool) -> Any:
-    """A handler with an exception, immediately or after a wait."""
+    """Return a handler that raises an exception, immediately or after a wait."""
 
     async def handler(event: str, data: dict[str, Any]) -> None:
         if waits:
@@ -79,7 +79,7 @@ async def test_which_events_fail_closed_can_be_set() -> None:
 
 
 async def hang(event: str, data: dict[str, Any]) -> None:
-    """A handler without a decision."""
+    """Handle an event without ever returning a decision."""
     await anyio.sleep_forever()
 
 

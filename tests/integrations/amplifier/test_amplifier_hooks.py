@@ -15,7 +15,7 @@ DENY = HookResult(action="deny", reason="no")
 
 
 def make_recording_handler(order: list[Any], name: Any, answer: Any = None) -> Any:
-    """A handler with a record of its calls."""
+    """Return a handler that records its calls."""
 
     def handler(event: str, data: dict[str, Any]) -> Any:
         order.append(name)

@@ -46,8 +46,8 @@ class Paths:
         return FileSource(self.paths[module_id])
 
 
-async def where(path: Path, module_id: str = "here") -> str:
-    """Return the file that has the tool of the module at a path."""
+async def find_tool_file(path: Path, module_id: str = "here") -> str:
+    """Load the module at a path, and return the file of its tool."""
     coordinator = TestCoordinator()
     coordinator.mount("module-source-resolver", Paths(**{module_id: path}))
     await ModuleLoader(coordinator).load(module_id)
@@ -80,7 +80,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize(("files", "handles"), LAYOUTS.values(), ids=LAYOUTS.keys())
 async def test_a_module_is_found_in_its_folder(files: dict[str, str], handles: str, tmp_path: Path) -> None:
-    assert await where(write_files(tmp_path, files)) == handles
+    assert await find_tool_file(write_files(tmp_path, files)) == handles
 
 
 async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ async def test_a_path_may_be_a_file_or_a_package_also_in_another(tmp_path: Path)
     write_files(
         tmp_path, {"a/__init__.py": "", "a/b/__init__.py": relative, "a/b/beside.py": "NAME = 1", "odd-name.py": MODULE}
     )
-    assert await where(tmp_path / "odd-name.py") == "odd-name.py"
-    assert await where(tmp_path / "a" / "b") == "__init__.py"
+    assert await find_tool_file(tmp_path / "odd-name.py") == "odd-name.py"
+    assert await find_tool_file(tmp_path / "a" / "b") == "__init__.py"
     assert sys.modules["a.b"].__file__ == str(tmp_path / "a" / "b" / "__init__.py")
 
 
 async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None:
     write_files(tmp_path, {"here.py": MODULE, "sched.py": "raise AssertionError('imported')", "needed_beside.py": ""})
-    assert await where(tmp_path / "here.py") == "here.py"
+    assert await find_tool_file(tmp_path / "here.py") == "here.py"
     sys.modules.pop("sched", None)
     __import__("sched")
     __import__("needed_beside")
@@ -104,17 +104,17 @@ async def test_a_module_never_shadows_what_others_import(tmp_path: Path) -> None
 async def test_a_path_takes_precedence_over_an_installed_module(tmp_path: Path, monkeypatch: Any) -> None:
     install_distribution(tmp_path / "installed", monkeypatch, {}, {"here.py": "raise AssertionError"})
     write_files(tmp_path / "mine", {"here.py": MODULE})
-    assert await where(tmp_path / "mine") == "here.py"
+    assert await find_tool_file(tmp_path / "mine") == "here.py"
 
 
 async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         write_files(tmp_path / folder, {"here.py": MODULE})
-    assert await where(tmp_path / "one") == await where(tmp_path / "one")
+    assert await find_tool_file(tmp_path / "one") == await find_tool_file(tmp_path / "one")
     with pytest.raises(ModuleLoadError, match=r"'here' is taken by .*one/here.py"):
-        await where(tmp_path / "two")
+        await find_tool_file(tmp_path / "two")
     with pytest.raises(ModuleLoadError, match="'sys' is taken by Python itself"):
-        await where(write_files(tmp_path / "three", {"sys.py": MODULE}) / "sys.py")
+        await find_tool_file(write_files(tmp_path / "three", {"sys.py": MODULE}) / "sys.py")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ async def test_two_modules_cannot_have_one_name_in_python(tmp_path: Path) -> Non
 )
 async def test_the_error_for_a_folder_without_the_module_has_advice(files: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match=r"has no package .*\. Declare it in pyproject\.toml"):
-        await where(write_files(tmp_path, files))
+        await find_tool_file(write_files(tmp_path, files))
 
 
 async def test_other_files_are_no_modules(tmp_path: Path) -> None:
     with pytest.raises(ModuleLoadError, match="nothing that can be imported as 'notes'"):
-        await where(write_files(tmp_path, {"notes.txt": ""}) / "notes.txt")
+        await find_tool_file(write_files(tmp_path, {"notes.txt": ""}) / "notes.txt")
 
 
 BROKEN = {
@@ -165,12 +165,12 @@ async def test_the_error_of_a_module_that_cannot_be_loaded_has_the_reason(
     text: str, problem: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModuleLoadError, match=problem):
-        await where(write_files(tmp_path, {"here.py": text}))
+        await find_tool_file(write_files(tmp_path, {"here.py": text}))
     assert "here" not in sys.modules or "cannot be imported" not in problem
 
 
 async def test_the_prints_of_an_import_go_to_stderr(tmp_path: Path, capsys: Any) -> None:
-    await where(write_files(tmp_path, {"here.py": f"print('hello')\n{MODULE}"}))
+    await find_tool_file(write_files(tmp_path, {"here.py": f"print('hello')\n{MODULE}"}))
     assert capsys.readouterr().out == ""
 
 

@@ -116,14 +116,14 @@ RESOLVERS = [OfDocument, OfCore, ByKeyword, ByPosition, Awaited, Async]
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A module, forgotten after the test."""
+    """Return a module that is removed from the imported modules after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     return write_files(tmp_path, {"resolved_module.py": "def mount(coordinator, config): return config"})
 
 
-def loading(resolver: Any) -> ModuleLoader:
-    """A loader on a coordinator with a resolver."""
+def make_loader(resolver: Any) -> ModuleLoader:
+    """Return a loader on a coordinator with a resolver."""
     coordinator = TestCoordinator()
     coordinator.mount("module-source-resolver", resolver)
     return ModuleLoader(coordinator)
@@ -142,13 +142,13 @@ async def test_every_form_of_resolver_and_source_works(
     resolver_type: type[Resolver], source: type[Source], module: Path
 ) -> None:
     resolver = resolver_type(source(module / "resolved_module.py"))
-    assert await loading(resolver).load("mine", {"a": 1}, "hint") == {"a": 1}
+    assert await make_loader(resolver).load("mine", {"a": 1}, "hint") == {"a": 1}
     assert resolver.asked == ("mine", "hint")
 
 
 @pytest.mark.parametrize("source", [Path, str])
 async def test_a_resolver_may_return_a_path(source: Any, module: Path) -> None:
-    assert await loading(OfDocument(source(module / "resolved_module.py"))).load("mine") == {}
+    assert await make_loader(OfDocument(source(module / "resolved_module.py"))).load("mine") == {}
 
 
 async def test_the_hint_may_be_given_by_either_name_and_the_coordinator_at_the_call(module: Path) -> None:
@@ -180,20 +180,20 @@ TheirNotFound.__name__ = "ModuleNotFoundError"
 )
 async def test_a_not_found_error_of_any_package_is_recognized(error: Exception, resolver_type: type[Resolver]) -> None:
     with pytest.raises(ModuleNotFoundError, match="gone"):
-        await loading(resolver_type(error)).load("mine", {}, "hint")
+        await make_loader(resolver_type(error)).load("mine", {}, "hint")
 
 
 @pytest.mark.parametrize("error", [PermissionError("closed"), SystemExit("closed"), RuntimeError("closed")])
 async def test_any_other_error_of_a_resolver_is_reported(error: BaseException) -> None:
     with pytest.raises(ModuleLoadError, match=f"'mine': its source cannot be resolved: {type(error).__name__}: closed"):
-        await loading(OfDocument(error)).load("mine")
+        await make_loader(OfDocument(error)).load("mine")
 
 
 async def test_a_resolver_that_returns_no_source_is_an_error() -> None:
     with pytest.raises(ModuleLoadError, match="its source cannot be resolved: TypeError"):
-        await loading(OfDocument(5)).load("mine")
+        await make_loader(OfDocument(5)).load("mine")
     with pytest.raises(ModuleLoadError, match="its source cannot be resolved: AttributeError"):
-        await loading(object()).load("mine")
+        await make_loader(object()).load("mine")
 
 
 async def test_a_coordinator_may_have_no_mount_point_for_resolvers() -> None:

@@ -26,7 +26,7 @@ FILES = {"a.py": "a = 1\n", "b/c.py": "", "b/d.txt": "d"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with three files, a link, and an empty folder."""
+    """Return a folder with three files, a link, and an empty folder."""
     write_files(tmp_path / "files", FILES)
     (tmp_path / "files" / "link").symlink_to("b/c.py")
     (tmp_path / "files" / "empty").mkdir()

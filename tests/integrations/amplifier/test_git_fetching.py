@@ -23,7 +23,7 @@ from tests.kits.amplifier.git_repositories import GIT, Repository, build_module
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """One commit on main with a module, a second one on the branch `next`."""
+    """Return a repository with a module on main, and another commit on the branch `next`."""
     repo = Repository(tmp_path)
     repo.commit({"one.py": build_module("one", "first")})
     repo.commit({"one.py": build_module("one", "second")}, branch="next")
@@ -75,7 +75,7 @@ class Files(SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def https(folder: Path) -> Iterator[tuple[str, Path]]:
+def serve_over_https(folder: Path) -> Iterator[tuple[str, Path]]:
     """Serve a folder over HTTPS; return the host and the self-signed certificate."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = [
@@ -300,7 +300,7 @@ def test_over_https_certificates_are_checked_and_redirections_not_followed(
     repository: Repository, tmp_path: Path
 ) -> None:
     repository.git("update-server-info", folder=repository.bare)
-    with https(repository.bare.parent) as (host, certificate):
+    with serve_over_https(repository.bare.parent) as (host, certificate):
         uri = f"git+https://{host}/{repository.bare.name}@main"
         with pytest.raises(ModuleLoadError, match="certificate"):
             Git().find_commit(parse_address(uri))

@@ -27,8 +27,8 @@ ONE = {"one.py": build_module("one", "first")}
 NEEDY = "import needed_words\n" + build_module("one", "{needed}").replace('"{needed}"', "needed_words.HELLO")
 
 
-def pyproject(*lines: str) -> str:
-    """A pyproject.toml with these dependencies."""
+def make_pyproject(*lines: str) -> str:
+    """Return a pyproject.toml with these dependencies."""
     return f'[project]\nname = "x"\nversion = "1"\ndependencies = {list(lines)}\n'
 
 
@@ -40,7 +40,7 @@ async def call_tools(place: PlanFolder, *names: str) -> list[str]:
 
 
 async def get_error(place: PlanFolder) -> str:
-    """Why nothing of a plan is served."""
+    """Return why nothing of a plan is served."""
     bridge = place.build_bridge()
     with pytest.raises(SourceError) as error:
         async with bridge.run_sources():
@@ -55,7 +55,7 @@ def change_file(folder: Path, command: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """A repository with one module."""
+    """Return a repository with one module."""
     repo = Repository(tmp_path)
     repo.commit(ONE)
     return repo
@@ -63,13 +63,13 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def uri(repository: Repository) -> str:
-    """The module's address."""
+    """Return the module's address."""
     return f"{repository.uri}@main"
 
 
 @pytest.fixture
 def place(tmp_path: Path, uri: str) -> PlanFolder:
-    """Settings with the module and its permission."""
+    """Return a folder with settings that permit and use the module."""
     return PlanFolder(tmp_path / "place", {"one": uri})
 
 
@@ -331,7 +331,9 @@ def test_the_entries_of_other_settings_stay(tmp_path: Path, uri: str, repository
 async def test_a_missing_dependency_is_reported_with_the_command_that_installs_it(
     tmp_path: Path, repository: Repository
 ) -> None:
-    repository.commit({"one.py": NEEDY, "pyproject.toml": pyproject("needed-words>=1", "pytest", "amplifier-core")})
+    repository.commit(
+        {"one.py": NEEDY, "pyproject.toml": make_pyproject("needed-words>=1", "pytest", "amplifier-core")}
+    )
     place = PlanFolder(tmp_path / "place", {"one": repository.uri})
     place.lock_modules()
     reason = await get_error(place)

@@ -42,8 +42,8 @@ WHAT = {
 }
 
 
-def plain_tool(folder: Path) -> PythonSource:
-    """A source of another type."""
+def make_python_source(folder: Path) -> PythonSource:
+    """Return a source of another type."""
     (folder / "own.py").write_text(
         "from mcp_bridge import prompt, tool\n\n@tool\ndef own() -> str:\n    return 'ran'\n\n"
         "@prompt\ndef hello() -> str:\n    return 'hello'\n"
@@ -68,7 +68,7 @@ async def test_a_module_that_is_never_mounted_does_not_delay_the_others(what: st
 async def test_every_call_is_denied_if_a_hook_module_is_never_mounted(mode: str, what: str, tmp_path: Path) -> None:
     plan = {"tools": ["good"], "hooks": ["slow"]}
     modules = {"slow": SLOW[what], "good": GOOD}
-    server = ObservedPlan(tmp_path, modules, plan=plan, start_timeout=1, other_sources=[plain_tool(tmp_path)])
+    server = ObservedPlan(tmp_path, modules, plan=plan, start_timeout=1, other_sources=[make_python_source(tmp_path)])
     with anyio.fail_after(TIMEOUT):
         async with server.connect(mode=mode) as client:
             for name in ("own", "good"):

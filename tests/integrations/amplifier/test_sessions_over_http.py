@@ -24,7 +24,7 @@ LEGACY, STATELESS = HTTP_WAYS[0], HTTP_WAYS[1]
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The HTTP server runs on asyncio."""
+    """Use asyncio: the HTTP server runs on it."""
     return "asyncio"
 
 

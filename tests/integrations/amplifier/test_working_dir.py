@@ -68,7 +68,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Path:
+def write_settings(folder: Path, working_dir: str | None = None, **source: Any) -> Path:
     """Write a settings file with the module."""
     (folder / "files.py").write_text(FILES)
     plan = {"tools": [{"module": "files", "source": "files.py"}]}
@@ -80,7 +80,7 @@ def settings(folder: Path, working_dir: str | None = None, **source: Any) -> Pat
 
 def build_bridge(folder: Path, working_dir: str | None = None, **source: Any) -> Bridge:
     """Build a bridge with the module."""
-    return build_from_settings(load(settings(folder, working_dir, **source), {}))
+    return build_from_settings(load(write_settings(folder, working_dir, **source), {}))
 
 
 def call(path: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +111,7 @@ def make_roots_callback(*folders: Path, requests: list[int] | None = None) -> Ro
 
 @BOTH_HOSTS
 def test_a_command_started_in_the_root_folder_writes_only_below_the_settings(folder: Path, host: str) -> None:
-    path, outside = settings(folder, host=host), folder.parent / "outside.txt"
+    path, outside = write_settings(folder, host=host), folder.parent / "outside.txt"
     process = call(path, Path("/"), "write_file", "file_path=inside.txt", "content=hi")
     assert (process.returncode, process.stdout.strip()) == (0, str(folder / "inside.txt")), process.stderr
     denial = call(path, Path("/"), "write_file", f"file_path={outside}", "content=hi")
@@ -146,7 +146,7 @@ async def test_an_absolute_path_is_used_unchanged(folder: Path) -> None:
 
 
 def test_a_missing_folder_is_an_error_with_its_line(folder: Path) -> None:
-    path = settings(folder, "missing")
+    path = write_settings(folder, "missing")
     line = 1 + path.read_text().splitlines().index('  "working_dir": "missing"')
     with pytest.raises(ConfigError) as error_info:
         load(path, {})
@@ -155,7 +155,7 @@ def test_a_missing_folder_is_an_error_with_its_line(folder: Path) -> None:
 
 def test_a_file_is_no_working_dir(folder: Path) -> None:
     with pytest.raises(ConfigError, match="expected an existing folder"):
-        load(settings(folder, "files.py"), {})
+        load(write_settings(folder, "files.py"), {})
 
 
 @BOTH_HOSTS
@@ -192,8 +192,8 @@ async def test_a_client_that_reads_the_status_first_works_in_its_root_too(tmp_pa
         assert await get_folder(client) == str(tmp_path)
 
 
-async def fails(_: Any) -> types.ListRootsResult:
-    """A client with roots but without a list of them."""
+async def fail_to_list_roots(_: Any) -> types.ListRootsResult:
+    """Answer as a client that has roots but cannot list them."""
     raise ValueError("no")
 
 
@@ -203,7 +203,7 @@ async def fails(_: Any) -> types.ListRootsResult:
         (None, "the client has no file:// root"),
         (make_roots_callback(), "the client has no file:// root"),
         (make_roots_callback(Path("/nowhere")), "the client's root 'file:///nowhere' is not a folder here"),
-        (fails, "the client has not listed its roots"),
+        (fail_to_list_roots, "the client has not listed its roots"),
     ],
     ids=["no capability", "none", "missing", "error"],
 )
@@ -243,7 +243,7 @@ async def test_clients_that_share_a_session_are_not_asked(tmp_path: Path, folder
 
 
 def test_a_command_has_no_roots_and_works_in_the_settings_folder(folder: Path) -> None:
-    process = call(settings(folder, "roots"), Path("/"), "where")
+    process = call(write_settings(folder, "roots"), Path("/"), "where")
     assert (process.returncode, process.stdout.strip()) == (0, str(folder)), process.stderr
 
 

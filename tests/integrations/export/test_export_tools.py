@@ -161,7 +161,7 @@ def test_all_names_are_valid_and_unique_in_any_order(names: list[str], form: str
 SCALARS = st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 0}, {"enum": [1, "a", None]}, {}, True])
 
 
-def schemas() -> st.SearchStrategy[Any]:
+def generate_schemas() -> st.SearchStrategy[Any]:
     """Generate schemas of any kind, with any schema at the root."""
     return st.recursive(
         SCALARS,
@@ -186,7 +186,7 @@ VALUES = st.recursive(
 
 
 @use_examples(50)
-@given(schemas(), VALUES, st.sampled_from(ALL_FORMATS))
+@given(generate_schemas(), VALUES, st.sampled_from(ALL_FORMATS))
 def test_the_exported_schema_accepts_the_same_arguments_as_the_tool(schema: Any, value: Any, form: str) -> None:
     export = Export([make_entry(schema=schema)], form)
     exported_schema = list_functions(form, export.tools)["t"][1]

@@ -25,8 +25,8 @@ CALLS = (("weather", {"city": "Rom"}), ("nowhere", {"city": "X"}), ("painting", 
 
 
 @functools.cache
-def converse() -> Any:
-    """The Converse operation as boto3 knows it."""
+def load_converse_operation() -> Any:
+    """Return the Converse operation as boto3 knows it."""
     return botocore.session.get_session().get_service_model("bedrock-runtime").operation_model("Converse")
 
 
@@ -69,7 +69,7 @@ def test_gemini_accepts_the_tools() -> None:
 
 def test_bedrock_accepts_the_tools() -> None:
     arguments = {"modelId": "m", "toolConfig": {"tools": Export(make_registry(), "bedrock").tools}}
-    report = ParamValidator().validate(arguments, converse().input_shape)
+    report = ParamValidator().validate(arguments, load_converse_operation().input_shape)
     assert report.generate_report() == ""
 
 
@@ -83,8 +83,8 @@ def test_ollama_accepts_the_tools() -> None:
     assert value["tree"].parameters.properties["tags"].items == {"type": "string"}
 
 
-def parse_tools(form: str) -> Any:
-    """A vendor's answer as its SDK hands it out."""
+def parse_response(form: str) -> Any:
+    """Return a vendor's response as its SDK returns it."""
     arguments = build_response(form, *CALLS)
     match form:
         case "openai":
@@ -106,22 +106,22 @@ def parse_tools(form: str) -> Any:
     return arguments
 
 
-async def messages(form: str) -> list[dict[str, Any]]:
+async def run_calls(form: str) -> list[dict[str, Any]]:
     """Return the messages for the calls in a response of the vendor's SDK."""
     export = Export(make_registry(), form)
-    assert [call.name for call in export.calls(parse_tools(form))] == [name for name, _ in CALLS]
-    result = await export.run(parse_tools(form))
+    assert [call.name for call in export.calls(parse_response(form))] == [name for name, _ in CALLS]
+    result = await export.run(parse_response(form))
     assert len(list_results(form, result)) == len(CALLS)
     return result
 
 
 async def test_chat_completions_accept_the_results() -> None:
-    value = await messages("openai")
+    value = await run_calls("openai")
     assert TypeAdapter(list[openai.types.chat.ChatCompletionToolMessageParam]).validate_python(value) == value
 
 
 async def test_the_responses_api_accepts_the_results() -> None:
-    for item in await messages("openai-responses"):
+    for item in await run_calls("openai-responses"):
         output = close_objects(FunctionCallOutput).validate_python(item)
         assert output == item
         assert {block["type"] for block in output["output"] if isinstance(block, dict)} <= {
@@ -151,7 +151,7 @@ def check_block(block: dict[str, Any]) -> list[str]:
 
 
 async def test_anthropic_accepts_the_results() -> None:
-    (message,) = await messages("anthropic")
+    (message,) = await run_calls("anthropic")
     assert message.keys() == {"role", "content"}
     assert message["role"] == "user"
     assert [check_block(block) for block in message["content"]] == [[], [], ["text", "image"], [], []]
@@ -159,7 +159,7 @@ async def test_anthropic_accepts_the_results() -> None:
 
 
 async def test_gemini_accepts_the_results() -> None:
-    (content,) = await messages("gemini")
+    (content,) = await run_calls("gemini")
     output = gemini.Content.model_validate(content)
     assert [block.function_response.name for block in output.parts] == [name for name, _ in CALLS]
     assert output.parts[0].function_response.response == {"output": {"city": "Rom", "unit": "c", "days": None}}
@@ -167,21 +167,21 @@ async def test_gemini_accepts_the_results() -> None:
 
 
 async def test_bedrock_accepts_the_results() -> None:
-    value = await messages("bedrock")
-    report = ParamValidator().validate({"modelId": "m", "messages": value}, converse().input_shape)
+    value = await run_calls("bedrock")
+    report = ParamValidator().validate({"modelId": "m", "messages": value}, load_converse_operation().input_shape)
     assert report.generate_report() == ""
 
 
 async def test_ollama_accepts_the_results() -> None:
-    value = [ollama.Message.model_validate(message) for message in await messages("ollama")]
+    value = [ollama.Message.model_validate(message) for message in await run_calls("ollama")]
     assert [message.tool_name for message in value] == [name for name, _ in CALLS]
     assert value[-1].content == ' verbatim "text"\n'
 
 
 def export_result(form: str) -> dict[str, Any]:
-    """One result with text, a picture and a PDF."""
+    """Export one result with text, a picture and a PDF."""
     export = Export(make_registry(), form)
-    call = export.calls(parse_tools(form))[0]
+    call = export.calls(parse_response(form))[0]
     paper = EmbeddedResource("memo:1", b"%PDF-1.7", "application/pdf")
     return export.result(call, ToolResult(success=True, content=[Text("a"), Image(b"GIF89a", "image/gif"), paper]))
 
@@ -190,13 +190,13 @@ def test_vendors_accept_images_and_pdfs() -> None:
     close_objects(FunctionCallOutput).validate_python(export_result("openai-responses"))
     assert check_block(export_result("anthropic")) == ["text", "image", "document"]
     message = {"role": "user", "content": [export_result("bedrock")]}
-    report = ParamValidator().validate({"modelId": "m", "messages": [message]}, converse().input_shape)
+    report = ParamValidator().validate({"modelId": "m", "messages": [message]}, load_converse_operation().input_shape)
     assert report.generate_report() == ""
 
 
 @pytest.mark.parametrize("form", ["openai", "openai-responses", "anthropic", "gemini", "ollama"])
 async def test_results_have_the_output_of_the_tools(form: str) -> None:
-    first, second, *_ = list_results(form, await messages(form))
+    first, second, *_ = list_results(form, await run_calls(form))
     assert get_text(form, first) == '{"city":"Rom","unit":"c","days":null}'
     assert get_text(form, second) == "no such city: X\n  try again"
 

@@ -36,13 +36,13 @@ class Shop(BaseTool):
         return {"item": item, "count": count}
 
 
-def shop(**options: Any) -> Shop:
+def make_shop(**options: Any) -> Shop:
     return Shop(**{"name": "Shop", "description": "Orders an item.", "args_schema": Order, **options})
 
 
 async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -> None:
-    assert convert_tool(shop()) is not None
-    async with serve_tools(build_entry(shop())) as client:
+    assert convert_tool(make_shop()) is not None
+    async with serve_tools(build_entry(make_shop())) as client:
         input_schema = await get_input_schema(client, "Shop")
         assert input_schema["required"] == ["item"]
         assert (await client.call_tool("Shop", {"item": "tea"})).structured_content == {"item": "tea", "count": 1}
@@ -50,16 +50,16 @@ async def test_a_tool_is_listed_with_its_schema_and_called_with_its_defaults() -
 
 @pytest.mark.parametrize("text", [BAKED, "Orders an item."])
 def test_the_prefix_of_a_description_for_prompts_is_removed(text: str) -> None:
-    assert build_entry(shop(description=text)).description == "Orders an item."
+    assert build_entry(make_shop(description=text)).description == "Orders an item."
 
 
 def test_a_similar_description_without_the_prefix_is_not_changed() -> None:
     text = "Writes a Tool Description: the last line of a prompt."
-    assert build_entry(shop(description=text)).description == text
+    assert build_entry(make_shop(description=text)).description == text
 
 
 async def test_a_failure_has_its_text_and_an_exception_has_none() -> None:
-    async with serve_tools(build_entry(shop())) as client:
+    async with serve_tools(build_entry(make_shop())) as client:
         assert await call_text(client, "Shop", item="gold") == "sold_out: gold is sold out"
         text = await call_text(client, "Shop", item="lead")
         assert text.startswith("internal_error")
@@ -67,7 +67,7 @@ async def test_a_failure_has_its_text_and_an_exception_has_none() -> None:
 
 
 async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -> None:
-    async with serve_tools(build_entry(shop())) as client:
+    async with serve_tools(build_entry(make_shop())) as client:
         text = await call_text(client, "Shop", item="tea", count=0)
     assert text.startswith("invalid_arguments")
     assert "at least one" in text
@@ -75,7 +75,7 @@ async def test_arguments_that_only_a_validator_rejects_are_invalid_arguments() -
 
 @pytest.mark.parametrize("limit_result", ["failure", "text"])
 async def test_a_reached_usage_limit_is_an_error_in_all_versions(limit_result: str) -> None:
-    async with serve_tools(build_entry(shop(max_usage_count=1, says_limits=limit_result))) as client:
+    async with serve_tools(build_entry(make_shop(max_usage_count=1, says_limits=limit_result))) as client:
         assert not (await client.call_tool("Shop", {"item": "tea"})).is_error
         assert (await call_text(client, "Shop", item="tea")).startswith(
             "tool_error: Tool 'Shop' has reached its usage limit of 1 times"

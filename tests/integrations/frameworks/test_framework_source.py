@@ -46,7 +46,7 @@ CREW = """
 
 @pytest.fixture
 def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets of tools of the tests are convert_box."""
+    """Convert toolboxes with `convert_box`, which knows the toolboxes of these tests."""
     monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 

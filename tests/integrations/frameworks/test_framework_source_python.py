@@ -55,7 +55,7 @@ TEXT = """
 
 @pytest.fixture
 def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets of tools of the tests are convert_box."""
+    """Convert toolboxes with `convert_box`, which knows the toolboxes of these tests."""
     monkeypatch.setattr(discovery, "convert_toolbox", convert_box)
 
 

@@ -21,7 +21,7 @@ ECHO = "import sys; print('|'.join(sys.argv[1:]))"
 
 
 def write_manual(folder: Path, *tools: Any, name: str = "tools.json", **more: Any) -> Path:
-    """The file of a manual."""
+    """Write the file of a manual."""
     path = folder / name
     path.write_text(json.dumps({"utcp_version": "1.0.1", "manual_version": "1.0.0", "tools": tools, **more}))
     return path
@@ -33,13 +33,13 @@ def build_command(text: str, name: str = "run", **more: Any) -> dict[str, Any]:
     return {"name": name, "description": "Runs.", "tool_call_template": template}
 
 
-def schema_of(*names: str) -> dict[str, Any]:
+def make_schema(*names: str) -> dict[str, Any]:
     """Return a schema of inputs with these names and any values."""
     return {"type": "object", "properties": {name: {} for name in names}}
 
 
 def write_script(folder: Path, text: str) -> str:
-    """A program, as a command begins with it."""
+    """Write a program, and return the command that runs it."""
     path = folder / "program.py"
     path.write_text(text)
     return f"{sys.executable} {path}"
@@ -107,7 +107,7 @@ async def test_manuals_before_version_1_are_read_too(tmp_path: Path) -> None:
     old = [
         {
             "name": key,
-            "inputs": schema_of("to", "loud", "quiet", "many"),
+            "inputs": make_schema("to", "loud", "quiet", "many"),
             key: {key_name: "cli", "command_name": program},
         }
         for key, key_name in (("tool_provider", "provider_type"), ("tool_transport", "transport_type"))
@@ -124,10 +124,10 @@ async def test_an_argument_that_is_not_declared_never_reaches_the_program(tmp_pa
     program = write_script(tmp_path, ECHO)
     old = {
         "name": "old",
-        "inputs": schema_of("to"),
+        "inputs": make_schema("to"),
         "tool_provider": {"provider_type": "cli", "command_name": program},
     }
-    new = build_command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": schema_of("to")}
+    new = build_command(f"{program} UTCP_ARG_to_UTCP_END UTCP_ARG_output_UTCP_END") | {"inputs": make_schema("to")}
     async with connect_to_objects(read_manual(write_manual(tmp_path, old, new))) as client:
         for tool in ("old", "run"):
             text, is_error = await run_tool(client, tool, to="Bonn", output="/etc/passwd")
@@ -160,7 +160,7 @@ async def test_output_with_too_many_values_is_an_error(tmp_path: Path) -> None:
 async def test_a_value_cannot_become_an_option(
     tmp_path: Path, template: str, arguments: dict[str, Any], output: str | None
 ) -> None:
-    tool = build_command(f"{write_script(tmp_path, ECHO)} {template}") | {"inputs": schema_of("a", "to")}
+    tool = build_command(f"{write_script(tmp_path, ECHO)} {template}") | {"inputs": make_schema("a", "to")}
     async with connect_to_objects(read_manual(write_manual(tmp_path, tool))) as client:
         text, is_error = await run_tool(client, "run", **arguments)
     assert is_error is (output is None)
@@ -169,7 +169,7 @@ async def test_a_value_cannot_become_an_option(
 
 async def test_an_option_of_an_old_manual_may_have_a_value_that_begins_with_a_dash(tmp_path: Path) -> None:
     program = write_script(tmp_path, ECHO)
-    old = {"name": "old", "inputs": schema_of("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
+    old = {"name": "old", "inputs": make_schema("n", "to"), "tool_provider": {"type": "cli", "command_name": program}}
     async with connect_to_objects(read_manual(write_manual(tmp_path, old))) as client:
         assert await run_tool(client, "old", n=-1, to=["--output", "x"]) == (
             "--n=-1|--to=--output|--to|x",

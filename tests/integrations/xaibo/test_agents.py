@@ -277,13 +277,13 @@ async def test_memory_does_not_grow_with_the_calls_of_an_agent(tmp_path: Path) -
                 gc.collect()
                 config = agent._config
                 sizes.append(
-                    (len(config.exchange), len(config.modules), len(agent._modules), _instances("parts", "xaibo"))
+                    (len(config.exchange), len(config.modules), len(agent._modules), _count_instances("parts", "xaibo"))
                 )
     assert sizes[1] == sizes[2]
     assert sizes[0][:3] == sizes[2][:3]
 
 
-def _instances(*packages: str) -> int:
+def _count_instances(*packages: str) -> int:
     """Count the objects of the classes in these packages."""
     kinds = (str(type(item).__module__).partition(".")[0] for item in gc.get_objects())
     return sum(key in packages for key in kinds)

@@ -39,7 +39,7 @@ ERRORS = "class ToolError("
 
 @pytest.fixture
 async def weather() -> Any:
-    """The document's provider."""
+    """Return the document's provider."""
     return (await run_example(get_example(WEATHER)))["WeatherToolProvider"]({"api_key": "k"})
 
 

@@ -32,7 +32,7 @@ async def render(answer: Any) -> dict[str, Any]:
 
 
 def list_texts(result: dict[str, Any]) -> list[str]:
-    """The text blocks of a result."""
+    """Return the text blocks of a result."""
     return [block["text"] for block in result["content"]]
 
 

@@ -75,8 +75,8 @@ MESSAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def stream(text: str, *tools: str, number: int = 0) -> Reply:
-    """A streamed response with text and calls of these tools."""
+def make_stream(text: str, *tools: str, number: int = 0) -> Reply:
+    """Return a streamed response with text and calls of these tools."""
     blocks: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"type": "text", "text": ""}, {"type": "text_delta", "text": text})
     ]
@@ -104,8 +104,8 @@ class AgentModel(ModelServer):
             results = {block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"}
             assert calls == results, f"calls without results: {messages}"
         if messages[-1]["content"][-1]["type"] == "tool_result":
-            return stream("Done.")
-        return stream("I look.", "first", "second", "third", number=len(self.requests))
+            return make_stream("Done.")
+        return make_stream("I look.", "first", "second", "third", number=len(self.requests))
 
 
 class AskedContext(RunningCall):
@@ -258,9 +258,9 @@ async def test_a_client_that_cancels_at_any_moment_leaves_nothing_at_the_server(
 @BOTH_WAYS
 @BOTH_LOOPS
 async def test_cancelling_closes_the_request_to_a_model_that_is_silent(how: str, tmp_path: Path) -> None:
-    reply = stream("I thi", "first")
+    reply = make_stream("I thi", "first")
     reply.body, reply.is_endless = reply.body[:3], True
-    with serve_model(reply, stream("Here I am.")) as model:
+    with serve_model(reply, make_stream("Here I am.")) as model:
         server = serve(tmp_path, model.url)
         async with server.run_bridge(), anyio.create_task_group() as tasks:
             block: Any = CancellableBlock() if how == "server" else anyio.CancelScope()

@@ -12,7 +12,12 @@ import pytest
 
 from mcp_bridge.amplifier.testing import wait_for
 from tests.client.stdio_client import serve_over_pipes
-from tests.integrations.amplifier.agent.test_agent_cancellation import check_nothing_is_left, count_tasks, serve, stream
+from tests.integrations.amplifier.agent.test_agent_cancellation import (
+    check_nothing_is_left,
+    count_tasks,
+    make_stream,
+    serve,
+)
 from tests.kits.amplifier import messages_provider
 from tests.kits.amplifier.model_server import ModelServer, Reply, serve_model
 from tests.kits.constants import ENVELOPE, HTTP_HEADERS, STATELESS
@@ -21,14 +26,14 @@ from tests.kits.http.http_process import get_command, run_http_server
 
 def build_silent_reply() -> Reply:
     """Return a stream that sends its first half and stays open."""
-    reply = stream("I thi", "first")
+    reply = make_stream("I thi", "first")
     reply.body, reply.is_endless = reply.body[:3], True
     return reply
 
 
 @pytest.mark.parametrize("stateless", [False, True])
 async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool, tmp_path: Path) -> None:
-    with serve_model(build_silent_reply(), stream("Here I am.")) as model:
+    with serve_model(build_silent_reply(), make_stream("Here I am.")) as model:
         server = serve(tmp_path, model.url)
         async with serve_over_pipes(server.bridge, stateless=stateless, initialize=False) as client:
             if not stateless:
@@ -46,7 +51,7 @@ async def test_a_cancelled_notification_over_stdio_ends_the_run(stateless: bool,
 
 @pytest.mark.parametrize("isolation", [False, {"invokes": []}])
 async def test_a_closed_response_over_http_ends_the_run(isolation: Any, tmp_path: Path) -> None:
-    with serve_model(build_silent_reply(), stream("Here I am.")) as model:
+    with serve_model(build_silent_reply(), make_stream("Here I am.")) as model:
         write_settings(tmp_path, model, isolation)
         argv = get_command("agent.json", "--http", "127.0.0.1:0")
         async with (

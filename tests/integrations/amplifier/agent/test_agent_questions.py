@@ -44,7 +44,7 @@ EVENTS = pytest.mark.parametrize(
 
 
 def serve(folder: Path, *responses: Any, hook: str = DECIDES, **config: Any) -> ServedPlan:
-    """A plan with an agent and a hook module."""
+    """Serve a plan with an agent and a hook module."""
     files, decides = name_module(folder, "files"), name_module(folder, "decides")
     plan: dict[str, Any] = {
         "session": {"orchestrator": "loop-basic", "context": "context-simple"},

@@ -18,13 +18,13 @@ WITH_TOOLS = types.SamplingCapability(tools=types.SamplingToolsCapability())
 
 
 def connect_to(file: str, **options: Any) -> Client:
-    """The official client of a server of one of the files."""
+    """Connect the official client to a server of one of the files."""
     command = ["-m", "mcp_bridge", "serve", str(ROOT / "config" / file)]
     return Client(stdio_client(StdioServerParameters(command=sys.executable, args=command)), **options)
 
 
-async def sample(context: Any, params: types.CreateMessageRequestParams) -> Any:
-    """Greet Ada, and then return the result of the tool."""
+async def answer_sampling(context: Any, params: types.CreateMessageRequestParams) -> Any:
+    """Answer a sampling request: call `greet` for Ada, and then return the tool's result."""
     if len(params.messages) == 1:
         call = types.ToolUseContent(type="tool_use", id="call_1", name="greet", input={"who": "Ada"})
         return types.CreateMessageResultWithTools(role="assistant", content=[call], model="mine", stop_reason="toolUse")
@@ -42,14 +42,14 @@ async def test_the_demo_runs_without_a_key(mode: str) -> None:
 
 @EVERY_ERA
 async def test_the_clients_model_runs_the_agent(mode: str) -> None:
-    options = {"sampling_callback": sample, "sampling_capabilities": WITH_TOOLS}
+    options = {"sampling_callback": answer_sampling, "sampling_capabilities": WITH_TOOLS}
     async with connect_to("agent_sampling.yaml", mode=mode, **options) as client:
         result = await client.call_tool("run_agent", {"task": "Greet Ada."})
     assert "Ada" in result.structured_content["text"]
 
 
 @EVERY_ERA
-@pytest.mark.parametrize("options", [{}, {"sampling_callback": sample}])
+@pytest.mark.parametrize("options", [{}, {"sampling_callback": answer_sampling}])
 async def test_a_client_without_tools_in_sampling_receives_the_missing_capability(options: Any, mode: str) -> None:
     async with connect_to("agent_sampling.yaml", mode=mode, **options) as client:
         result = await client.call_tool("run_agent", {"task": "Greet Ada."})

@@ -67,7 +67,7 @@ def name_module(folder: Path, name: str) -> str:
 
 
 def get_history(server: ServedPlan) -> list[dict[str, Any]]:
-    """The messages of the one conversation there is."""
+    """Return the messages of the only conversation."""
     [session] = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     messages: list[dict[str, Any]] = session.coordinator.get("context")._messages
     return messages

@@ -58,7 +58,7 @@ sources:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The HTTP server and the client over stdio run on asyncio."""
+    """Use asyncio: the HTTP server and the client over stdio run on it."""
     return "asyncio"
 
 
@@ -81,7 +81,7 @@ async def connect_stdio(settings: Path, **options: Any) -> AsyncIterator[Client]
 
 
 async def run_with_progress(client: Client) -> tuple[Any, list[str | None]]:
-    """The result of a run and its progress messages."""
+    """Run an agent, and return the result and the progress messages."""
     messages: list[str | None] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:

@@ -31,13 +31,13 @@ def serve(folder: Path, *responses: Any, **limits: Any) -> ServedPlan:
 
 
 async def call(server: ServedPlan, principal: str, name: str = "run_agent", **arguments: Any) -> Any:
-    """The result of a call of a principal."""
+    """Call a tool as a principal, and return the result."""
     ctx = RunningCall(principal=principal, session=f"principal/{principal}")
     return await server.bridge.registry.dispatch(ToolCall(id="1", name=name, arguments=arguments), ctx)
 
 
 async def begin_conversation(server: ServedPlan, principal: str = "ann") -> str:
-    """The handle of a new conversation of a principal."""
+    """Begin a conversation as a principal, and return its handle."""
     result = await call(server, principal, task="Count.")
     assert result.success, result
     return str(result.output["session"])

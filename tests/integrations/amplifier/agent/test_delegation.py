@@ -108,7 +108,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def script(*responses: Any) -> list[dict[str, Any]]:
-    """The providers of a plan: one with these responses."""
+    """Return the providers of a plan: one that gives these responses."""
     return [{"module": "provider-scripted", "config": {"responses": list(responses)}}]
 
 

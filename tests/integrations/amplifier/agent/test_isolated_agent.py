@@ -94,8 +94,8 @@ async def mount(coordinator, config):
 """
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    """A response of the model with a call of a tool."""
+def make_call_response(name: str, **arguments: Any) -> dict[str, Any]:
+    """Return a response of the model with a call of a tool."""
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
@@ -149,7 +149,9 @@ async def test_an_agent_in_a_worker_uses_its_tools_there_in_its_own_session(mode
 async def test_a_conversation_continues_in_the_worker_that_has_it(tmp_path: Path) -> None:
     """Two conversations meet, so they are in two workers."""
     results: dict[str, Any] = {}
-    async with connect(serve(tmp_path, call("meets"), "One.", call("where"), "Two.", workers=2)) as client:
+    async with connect(
+        serve(tmp_path, make_call_response("meets"), "One.", make_call_response("where"), "Two.", workers=2)
+    ) as client:
 
         async def talk(name: str) -> None:
             first = (await client.call_tool("run_agent", {"task": "Meet."})).structured_content
@@ -165,7 +167,7 @@ async def test_a_conversation_continues_in_the_worker_that_has_it(tmp_path: Path
 
 
 async def test_tasks_of_one_conversation_wait_for_its_worker(tmp_path: Path) -> None:
-    async with connect(serve(tmp_path, "One.", call("where"), "Two.", "Three.", workers=3)) as client:
+    async with connect(serve(tmp_path, "One.", make_call_response("where"), "Two.", "Three.", workers=3)) as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
         results: list[str] = []
 
@@ -194,7 +196,7 @@ async def test_a_conversation_in_a_worker_belongs_to_its_first_principal(tmp_pat
 
 
 async def test_the_bridge_validates_the_calls_of_an_agent_in_a_worker(tmp_path: Path) -> None:
-    async with connect(serve(tmp_path, call("where", n="one"), "Done.")) as client:
+    async with connect(serve(tmp_path, make_call_response("where", n="one"), "Done.")) as client:
         await client.call_tool("run_agent", {"task": "Where?"})
     [result] = list_results(tmp_path)
     assert "Input validation failed for tool 'where'" in result
@@ -206,7 +208,9 @@ async def test_the_user_approves_calls_of_an_agent_in_a_worker(
     mode: str, choice: str, runs: bool, tmp_path: Path
 ) -> None:
     user = ScriptedUser(choice)
-    async with connect(serve(tmp_path, call("blocks"), "Done."), mode=mode, elicitation_callback=user) as client:
+    async with connect(
+        serve(tmp_path, make_call_response("blocks"), "Done."), mode=mode, elicitation_callback=user
+    ) as client:
         result = await client.call_tool("run_agent", {"task": "Where?"})
     [read] = list_results(tmp_path)
     assert user.prompts == ["May it?"]
@@ -236,7 +240,7 @@ async def test_the_model_of_the_client_runs_an_agent_in_a_worker(mode: str, tmp_
 
 @EVERY_ERA
 async def test_cancelling_the_call_ends_the_run_in_the_worker(mode: str, tmp_path: Path) -> None:
-    responses = [call("slow"), "One.", call("slow")]
+    responses = [make_call_response("slow"), "One.", make_call_response("slow")]
     async with connect(serve(tmp_path, *responses), mode=mode) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "run_agent", {"task": "Wait."})
@@ -254,7 +258,7 @@ async def test_cancelling_the_call_ends_the_run_in_the_worker(mode: str, tmp_pat
 
 
 async def test_a_call_that_waits_for_the_worker_of_its_conversation_can_be_cancelled(tmp_path: Path) -> None:
-    async with connect(serve(tmp_path, "One.", call("slow"), "Two.", workers=3)) as client:
+    async with connect(serve(tmp_path, "One.", make_call_response("slow"), "Two.", workers=3)) as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
 
         async def go_on(tasks: TaskGroup) -> None:
@@ -278,7 +282,7 @@ async def test_a_worker_with_a_conversation_does_not_stop_when_it_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "IDLE_TIMEOUT", 0.05)
-    async with connect(serve(tmp_path, call("meets"), "One.", "Two.", workers=2)) as client:
+    async with connect(serve(tmp_path, make_call_response("meets"), "One.", "Two.", workers=2)) as client:
         handles: list[str] = []
 
         async def begin() -> None:
@@ -297,7 +301,7 @@ async def test_a_worker_with_a_conversation_does_not_stop_when_it_is_idle(
 
 
 async def test_a_crash_in_the_middle_of_a_run_is_reported_and_the_next_run_works(tmp_path: Path) -> None:
-    async with connect(serve(tmp_path, "One.", call("crashes"), "Two.")) as client:
+    async with connect(serve(tmp_path, "One.", make_call_response("crashes"), "Two.")) as client:
         handle = (await client.call_tool("run_agent", {"task": "Count."})).structured_content["session"]
         failure = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})
         result = await client.call_tool("run_agent", {"task": "Go on.", "session": handle})

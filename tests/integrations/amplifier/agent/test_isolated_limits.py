@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from mcp_bridge.testing import connect
-from tests.integrations.amplifier.agent.test_isolated_agent import call, list_results, serve
+from tests.integrations.amplifier.agent.test_isolated_agent import list_results, make_call_response, serve
 from tests.kits.hooks.hooks_kit import get_texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -28,11 +28,11 @@ async def mount(coordinator, config):
 async def test_an_agent_with_its_own_hooks_for_calls_does_not_run_in_a_worker(section: str, tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(STRICT)
     reader = {
-        "providers": [{"module": "provider-scripted", "config": {"responses": [call("where"), "Ran."]}}],
+        "providers": [{"module": "provider-scripted", "config": {"responses": [make_call_response("where"), "Ran."]}}],
         section: [{"module": "strict", "source": "strict.py"}],
     }
     tools = [{"module": "tools_of_agent", "source": "tools_of_agent.py"}, "tool-task"]
-    start = call("task", agent="reader", instruction="Go.")
+    start = make_call_response("task", agent="reader", instruction="Go.")
     async with connect(serve(tmp_path, start, "Done.", tools=tools, agents={"reader": reader})) as client:
         await client.call_tool("run_agent", {"task": "Go."})
     [result] = list_results(tmp_path)
@@ -45,7 +45,7 @@ async def test_a_run_that_stops_early_is_continued_in_the_worker_that_has_it(tmp
     loop = {"module": "loop-basic", "config": {"max_iterations": 1}}
     session = {"orchestrator": loop, "context": "context-simple"}
     handles: dict[str, Any] = {}
-    async with connect(serve(tmp_path, call("meets"), "One.", workers=2, session=session)) as client:
+    async with connect(serve(tmp_path, make_call_response("meets"), "One.", workers=2, session=session)) as client:
 
         async def talk(name: str) -> None:
             stopped = await client.call_tool("run_agent", {"task": "Meet."})

@@ -107,13 +107,13 @@ async def run(server: ServedPlan, *tasks: str, **options: Any) -> Any:
 
 
 async def read_history(server: ServedPlan) -> list[dict[str, Any]]:
-    """The messages of the one conversation there is; none if there is no conversation."""
+    """Return the messages of the only conversation, or none if there is no conversation."""
     sessions = [entry.session for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     return [message for session in sessions for message in await session.coordinator.get("context").get_messages()]
 
 
-def list_readings(history: list[dict[str, Any]]) -> list[Any]:
-    """The results of tools as the model reads them."""
+def list_tool_results(history: list[dict[str, Any]]) -> list[Any]:
+    """Return the results of tools as the model reads them."""
     return [message["content"] for message in history if message["role"] == "tool"]
 
 
@@ -133,7 +133,7 @@ async def test_public_and_included_modules_work_in_any_combination(
     server = serve(tmp_path, host, loop=loop, context=context, provider=provider, responses=responses)
     result, history = await run(server, "Use read a.txt", "Go on.")
     assert [message["role"] for message in history] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
-    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "a.txt"}]
+    assert [json.loads(reading) for reading in list_tool_results(history)] == [{"path": "a.txt"}]
     assert get_texts(result)[0] == ("It goes on." if responses else get_texts(result)[0])
     assert "Go on." in get_texts(result)[0] or responses
     assert result.structured_content["usage"]["total_tokens"] > 0
@@ -161,8 +161,8 @@ async def test_the_model_reads_the_text_of_a_result(
     path: str, reading: str, loop: str, host: str, tmp_path: Path
 ) -> None:
     _, history = await run(serve(tmp_path, host, loop=loop), f"Use read {path}")
-    assert reading in list_readings(history)[0]
-    assert "success=" not in list_readings(history)[0]
+    assert reading in list_tool_results(history)[0]
+    assert "success=" not in list_tool_results(history)[0]
 
 
 @LOOPS
@@ -170,7 +170,7 @@ async def test_the_model_reads_the_text_of_a_result(
 async def test_a_call_without_arguments_of_an_included_provider_runs(loop: str, host: str, tmp_path: Path) -> None:
     script = [{"calls": [{"name": "read"}]}, "Done."]
     result, history = await run(serve(tmp_path, host, loop=loop, provider="provider-scripted", responses=script), "Go.")
-    assert (get_texts(result)[0], list_readings(history)) == ("Done.", ['{"path": null}'])
+    assert (get_texts(result)[0], list_tool_results(history)) == ("Done.", ['{"path": null}'])
 
 
 @LOOPS
@@ -178,11 +178,11 @@ async def test_a_call_without_arguments_of_an_included_provider_runs(loop: str, 
 async def test_hooks_modify_arguments_and_results(loop: str, host: str, tmp_path: Path) -> None:
     decide = {"tool:pre": {"action": "modify", "data": {"tool_input": {"path": "b.txt"}}}}
     _, history = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
-    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "b.txt"}]
+    assert [json.loads(reading) for reading in list_tool_results(history)] == [{"path": "b.txt"}]
     (tmp_path / "second").mkdir()
     decide = {"tool:post": {"action": "modify", "data": {"result": {"path": "[REDACTED]"}}}}
     _, history = await run(serve(tmp_path / "second", host, loop=loop, decide=decide), "Use read a.txt")
-    assert [json.loads(reading) for reading in list_readings(history)] == [{"path": "[REDACTED]"}]
+    assert [json.loads(reading) for reading in list_tool_results(history)] == [{"path": "[REDACTED]"}]
 
 
 @LOOPS
@@ -190,7 +190,7 @@ async def test_hooks_modify_arguments_and_results(loop: str, host: str, tmp_path
 async def test_hooks_deny_a_call(loop: str, host: str, tmp_path: Path) -> None:
     decide = {"tool:pre": {"action": "deny", "reason": "not this file"}}
     result, history = await run(serve(tmp_path, host, loop=loop, decide=decide), "Use read a.txt")
-    assert list_readings(history) == ["Tool 'read' was denied: not this file"]
+    assert list_tool_results(history) == ["Tool 'read' was denied: not this file"]
     assert "not this file" in get_texts(result)[0]
 
 
@@ -241,7 +241,7 @@ async def test_the_user_approves_calls(choice: str, loop: str, mode: str, tmp_pa
     result, history = await run(server, "Use read a.txt", mode=mode, elicitation_callback=user)
     assert not result.is_error
     assert len(user.prompts) == 1
-    assert ("a.txt" in list_readings(history)[0]) == (choice == "Allow")
+    assert ("a.txt" in list_tool_results(history)[0]) == (choice == "Allow")
 
 
 @BOTH_HOSTS
@@ -262,7 +262,7 @@ async def test_a_tool_delegates_as_tool_task_does(host: str, tmp_path: Path) -> 
         assert description == "Delegate to: helper (Helps.)"
         has_spawn = server.coordinator.get_capability("session.spawn") is not None
         result = await client.call_tool("run_agent", {"task": "Go."})
-        readings = list_readings(await read_history(server))
+        readings = list_tool_results(await read_history(server))
     if not has_spawn:
         pytest.skip("session.spawn is not provided yet")
     assert get_texts(result)[0] == "Done."

@@ -76,8 +76,8 @@ async def talk_to(server: ServedPlan, **options: Any) -> AsyncIterator[StdioClie
         yield client
 
 
-async def begin(client: StdioClient) -> str:
-    """The handle of a new conversation."""
+async def begin_conversation(client: StdioClient) -> str:
+    """Begin a conversation, and return its handle."""
     answer = await client.request("tools/call", {"name": "run_agent", "arguments": {"task": "Count."}})
     return str(answer["result"]["structuredContent"]["session"])
 
@@ -87,7 +87,7 @@ def _call_params(task: str, handle: str) -> dict[str, Any]:
 
 
 def count_runs(server: ServedPlan) -> int:
-    """How many calls use a conversation."""
+    """Return how many calls use a conversation."""
     conversations = [entry for key, entry in server.source.sessions._sessions.items() if key.startswith("agent/")]
     return sum(entry.calls for entry in conversations)
 
@@ -114,7 +114,7 @@ async def test_a_state_continues_a_run_only_once(tmp_path: Path) -> None:
 async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", "Two.", "Three.")
     async with talk_to(server) as client:
-        handle = await begin(client)
+        handle = await begin_conversation(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
         rejection = await client.start_call("run_agent", {"task": "Go on.", "session": handle}).get_result()
@@ -130,7 +130,7 @@ async def test_a_call_of_a_suspended_conversation_is_an_error_and_does_not_wait(
 async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it_asks(tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", "Two.")
     async with talk_to(server, version=HANDSHAKE) as client:
-        handle = await begin(client)
+        handle = await begin_conversation(client)
         gates = server.coordinator.hooks.list_registrations()["prompt:submit"][0].handler.__globals__["GATES"]
         first = await client.send_request("tools/call", _call_params("Ask late.", handle))
         assert await wait_for(lambda: len(gates) == 1, 30)
@@ -146,7 +146,7 @@ async def test_a_call_that_waits_for_its_turn_is_an_error_once_the_run_before_it
 async def test_a_run_whose_client_never_comes_back_ends_and_its_conversation_is_free(tmp_path: Path) -> None:
     server = serve(tmp_path, "One.", "Two.", ttl=0.5)
     async with talk_to(server) as client:
-        handle = await begin(client)
+        handle = await begin_conversation(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
         assert await wait_for(lambda: is_idle(server.bridge) and not count_runs(server), 30)
@@ -161,7 +161,7 @@ async def test_cancelling_the_request_that_continues_a_run_ends_it(tmp_path: Pat
     server = serve(tmp_path, "One.", {"calls": [{"name": "slow"}]}, "Three.")
     async with talk_to(server) as client:
         state = server.coordinator.get("tools")["slow"].execute.__globals__["STATE"]
-        handle = await begin(client)
+        handle = await begin_conversation(client)
         call = client.start_call("run_agent", {"task": "Ask first.", "session": handle})
         await call.get_questions()
         number = await call.send(ALLOW)

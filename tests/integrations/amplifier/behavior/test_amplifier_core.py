@@ -169,7 +169,7 @@ async def test_contexts_pass_the_behavior_tests_of_amplifier_core(module: Any) -
 
 @asynccontextmanager
 async def open_provider(suite: Any, module: Any) -> AsyncIterator[Any]:
-    """A provider with a list of models, on the mock of amplifier-core."""
+    """Return a provider with a list of models, on the mock of amplifier-core."""
     tests = suite()
     tests.module, tests.create_coordinator = module, core_kit.MockCoordinator
     async with tests.open_situation("models") as provider:

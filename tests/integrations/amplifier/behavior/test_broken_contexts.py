@@ -132,11 +132,11 @@ class Moody(Filtered):
         return messages[self.answers :]
 
 
-def silent(config: Any, hooks: Any) -> SimpleContext:
+def build_without_hooks(config: Any, hooks: Any) -> SimpleContext:
     return SimpleContext(config)
 
 
-def small(config: Any, hooks: Any) -> SimpleContext:
+def build_small_context(config: Any, hooks: Any) -> SimpleContext:
     return SimpleContext(ContextConfig(max_tokens=10_000), hooks)
 
 
@@ -155,13 +155,13 @@ BROKEN: dict[str, Any] = {
     "token_budget_overrides_the_provider": ProviderFirst,
     "max_tokens_is_the_budget_without_a_provider": lambda config, hooks: SimpleContext(None, hooks),
     "max_tokens_is_the_budget_if_the_provider_does_not_describe_itself": Trusting,
-    "the_default_budget_is_100_000_tokens": small,
+    "the_default_budget_is_100_000_tokens": build_small_context,
     "compaction_never_changes_the_history": Changing,
     "compaction_keeps_calls_and_results_together": Separating,
     "compaction_keeps_system_messages": Unguided,
     "compaction_keeps_the_newest_message_and_the_order": Backward,
     "the_same_history_gives_the_same_request": Moody,
-    "compaction_emits_its_events": silent,
+    "compaction_emits_its_events": build_without_hooks,
 }
 """A context that breaks the rule, by rule: a class, or what creates the context."""
 

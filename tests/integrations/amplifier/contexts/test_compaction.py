@@ -22,7 +22,7 @@ def make_text(role: str, text: str) -> dict[str, Any]:
 
 
 def make_tool_use(name: str, results: list[str]) -> Messages:
-    """A request for tool calls, and their results."""
+    """Return a request for tool calls, and their results."""
     ids = [f"{name}.{number}" for number in range(len(results))]
     calls = [{"id": path, "tool": "read", "arguments": {"path": path}} for path in ids]
     request = {"role": "assistant", "content": "", "tool_calls": calls}

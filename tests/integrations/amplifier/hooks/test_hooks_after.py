@@ -45,7 +45,7 @@ def create_server(answer: Any, output_schema: Any = None) -> HookedServer:
 
 
 async def call_tool(server: HookedServer, mode: str, user: Any = None) -> Any:
-    """The result of calling `t`."""
+    """Call `t`, and return the result."""
     async with open_client(server, mode, user) as client:
         return await client.call_tool("t", {})
 

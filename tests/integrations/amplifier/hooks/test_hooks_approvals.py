@@ -24,7 +24,7 @@ def create_asking_server(**options: Any) -> HookedServer:
     return server
 
 
-async def never() -> None:
+async def wait_forever() -> None:
     """Never answer a question."""
     await anyio.sleep_forever()
 
@@ -213,7 +213,7 @@ async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mod
 
     async def user(context: Any, params: Any) -> Any:
         question_asked.set()
-        await never()
+        await wait_forever()
 
     async with open_client(server, mode, user) as client:
         async with anyio.create_task_group() as tasks:

@@ -36,7 +36,7 @@ def create_server(event: str = "tool:pre", **options: Any) -> HookedServer:
 
 @contextlib.asynccontextmanager
 async def connect_two(*, store: Any = "memory", event: str = "tool:pre", **options: Any) -> AsyncIterator[Any]:
-    """Two instances of one bridge, and a connection to each."""
+    """Connect a client to each of two instances of one bridge."""
     houses = create_server(event, **options), create_server(event, **options)
     state = {"store": store} if store != "memory" else {}
     bridges = [make_bridge(server.registry, keys=KEYS, **state) for server in houses]
@@ -46,14 +46,14 @@ async def connect_two(*, store: Any = "memory", event: str = "tool:pre", **optio
 
 
 async def start_asking_call(client: StdioClient) -> Any:
-    """A call with a question about an approval."""
+    """Start a call that asks for an approval."""
     call = client.start_call("add", {"n": 2})
     assert list(await call.get_questions()) == ["q1"]
     return call
 
 
-async def by_default(caplog: pytest.LogCaptureFixture) -> None:
-    """Wait until an approval has had its time."""
+async def wait_for_default(caplog: pytest.LogCaptureFixture) -> None:
+    """Wait until an approval is decided by default."""
     with anyio.fail_after(60):
         while "by default" not in caplog.text:  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
@@ -107,7 +107,7 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
 ) -> None:
     async with connect_two(approval_default="allow", approval_timeout=0.5) as (first, second, client, other_client):
         call = await start_asking_call(client)
-        await by_default(caplog)
+        await wait_for_default(caplog)
         assert get_code(await call.continue_on(other_client).get_result(DENY)) == "approval_declined"
         assert first.calls == second.calls == []
         client.close_input()
@@ -116,7 +116,7 @@ async def test_nothing_runs_by_default_while_another_instance_may_receive_a_decl
 async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(caplog: pytest.LogCaptureFixture) -> None:
     async with connect_two(approval_default="allow", approval_timeout=0.5) as (first, _, client, __):
         call = await start_asking_call(client)
-        await by_default(caplog)
+        await wait_for_default(caplog)
         assert first.calls == []
         assert get_text(await call.get_result({})) == '{"sum":6}'
         assert len(first.calls) == 1
@@ -125,6 +125,6 @@ async def test_a_call_that_is_allowed_by_default_runs_when_its_client_returns(ca
 async def test_the_default_applies_to_a_late_answer(caplog: pytest.LogCaptureFixture) -> None:
     async with connect_two(approval_default="deny", approval_timeout=0.5) as (first, _, client, __):
         call = await start_asking_call(client)
-        await by_default(caplog)
+        await wait_for_default(caplog)
         assert get_code(await call.get_result(ALLOW)) == "approval_declined"
         assert first.calls == []

@@ -23,12 +23,12 @@ BOTH = [STDIO, HTTP]
 
 
 def build_live_settings(folder: Path, host: str = "native", hook_timeout: str = "60s", **more: Any) -> Json:
-    """Settings for a live server with every kind of source, under hooks."""
+    """Return settings for a live server with every kind of source, with hooks."""
     return {**json.loads(write_settings(folder, host=host, hook_timeout=hook_timeout).read_text()), **more}
 
 
-def code_of(result: Json) -> str | None:
-    """The stable code of a failed result."""
+def get_error_code(result: Json) -> str | None:
+    """Return the stable code of a failed result."""
     code: str | None = result["_meta"][CODE] if result.get("isError") else None
     return code
 
@@ -42,9 +42,9 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
         for name in ("of_file", "of_worker", "of_module"):
             assert server.get_result(name, word="alias")["structuredContent"] == {"word": "real"}
             assert server.get_result(name, word="secret")["structuredContent"] == {"word": "***"}
-            assert code_of(server.get_result(name, word="forbidden")) == "denied"
-        assert code_of(server.get_result("of_file", word="hang")) == "denied"
-        assert code_of(server.get_result("of_file", word="crash")) == "denied"
+            assert get_error_code(server.get_result(name, word="forbidden")) == "denied"
+        assert get_error_code(server.get_result("of_file", word="hang")) == "denied"
+        assert get_error_code(server.get_result("of_file", word="crash")) == "denied"
         assert "hooks crash" not in server.output.decode()
         server.wait_for_stderr("hooks crash")
 
@@ -52,7 +52,7 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
 @pytest.mark.parametrize("way", BOTH, ids=str)
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, settings=build_live_settings(tmp_path)) as server:
-        assert code_of(server.get_result("of_file", word="asked")) == "approval_declined"
+        assert get_error_code(server.get_result("of_file", word="asked")) == "approval_declined"
         server.wait_for_stderr("tool 'of_file': denied by default, because the user cannot be asked")
 
 
@@ -74,7 +74,7 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     answers = {"q1": {"action": "accept", "content": {"value": choice}}}
     params |= {"inputResponses": answers, "requestState": questions["requestState"]}
     with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second:
-        assert code_of(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
+        assert get_error_code(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
         repetition = second.send_request("tools/call", params).result(TIMEOUT)
         assert repetition["error"]["data"] == {"reason": "invalid_request_state"}
 

@@ -15,7 +15,7 @@ PICTURE = Image(b"\x89PNG\r\n\x1a\n", "image/png")
 
 
 def create_server(*, fails: bool = False) -> HookedServer:
-    """A server with prompts."""
+    """Create a server with prompts."""
     server = HookedServer()
     server.hooks._fail_closed |= {"prompt:submit"}
 

@@ -23,7 +23,7 @@ ERAS_AND_HOSTS = pytest.mark.parametrize(
 
 
 def build_bridge(folder: Path, **more: Any) -> Any:
-    """A bridge with every kind of source."""
+    """Return a bridge with every kind of source."""
     return build_from_settings(load(write_settings(folder, **more), {}))
 
 

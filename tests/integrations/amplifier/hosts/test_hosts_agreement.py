@@ -16,11 +16,11 @@ ROUNDS = 25
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """amplifier-core runs on asyncio alone."""
+    """Use asyncio, the only event loop of amplifier-core."""
     return "asyncio"
 
 
-def result(random: random.Random, name: str, names: list[str]) -> Any:
+def choose_result(random: random.Random, name: str, names: list[str]) -> Any:
     """Return a random action of a handler. Only one handler asks, because amplifier-core supports one question."""
     action = random.choice(["continue", "continue", "inject_context", "modify", "ask_user", "deny", None])
     if action == "ask_user" and not names:
@@ -40,7 +40,10 @@ def result(random: random.Random, name: str, names: list[str]) -> Any:
 def choose_handlers(number: int) -> list[tuple[int, str, Any]]:
     """Return the handlers of one example: priority, name and decision."""
     chance, requests = random.Random(number), []
-    return [(chance.randint(-2, 2), f"h{at}", result(chance, f"h{at}", requests)) for at in range(chance.randint(0, 5))]
+    return [
+        (chance.randint(-2, 2), f"h{at}", choose_result(chance, f"h{at}", requests))
+        for at in range(chance.randint(0, 5))
+    ]
 
 
 async def emit_event(registry: Any, handlers: list[tuple[int, str, Any]]) -> tuple[Any, list[Any]]:
@@ -57,8 +60,8 @@ async def emit_event(registry: Any, handlers: list[tuple[int, str, Any]]) -> tup
     return await registry.emit("tool:pre", {"tool_name": "t", "nested": {"a": [1]}}), events
 
 
-def made_of(result: Any) -> dict[str, Any]:
-    """Return the data after the handlers. amplifier-core adds fields only if there are handlers."""
+def remove_added_fields(result: Any) -> dict[str, Any]:
+    """Return the data after the handlers without the fields that amplifier-core adds."""
     return {key: value for key, value in result.data.items() if key not in ("timestamp", "session_id", "parent_id")}
 
 
@@ -77,7 +80,7 @@ async def test_order_precedence_denials_and_texts_are_the_same(number: int) -> N
         assert (ours.context_injection, ours.ephemeral) == (theirs.context_injection, theirs.ephemeral)
         assert ours.context_injection_role == theirs.context_injection_role
     else:
-        assert made_of(ours) == made_of(theirs)
+        assert remove_added_fields(ours) == remove_added_fields(theirs)
 
 
 def test_the_examples_have_every_action() -> None:

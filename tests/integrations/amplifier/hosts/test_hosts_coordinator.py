@@ -17,12 +17,12 @@ from mcp_bridge.amplifier.testing import EventRecorder
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """amplifier-core runs on asyncio alone."""
+    """Use asyncio, the only event loop of amplifier-core."""
     return "asyncio"
 
 
 def make_coordinator(**config: Any) -> CoreCoordinator:
-    """A coordinator without a session."""
+    """Return a coordinator without a session."""
     return CoreCoordinator(config, CoreHooks(timeout=60.0))
 
 

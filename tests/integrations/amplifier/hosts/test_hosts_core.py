@@ -24,13 +24,13 @@ MODULES = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """amplifier-core runs on asyncio alone."""
+    """Use asyncio, the only event loop of amplifier-core."""
     return "asyncio"
 
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """A folder with a tool, a hook and a context, in the form of the contracts."""
+    """Return a folder with a tool, a hook and a context that fulfil the contracts."""
     for module_id, text in (("tool-greet", TOOL), ("hooks-manners", HOOK), ("context-mine", CONTEXT)):
         write_package(tmp_path, module_id, text)
     return tmp_path
