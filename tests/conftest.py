@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kits.constants import STATELESS
+
 settings.register_profile(
     "bridge",
     # Machines are slow and busy, so examples have no deadline.
@@ -58,6 +60,12 @@ def reset_log_level() -> Iterator[None]:
 def anyio_backend() -> str:
     """Async tests run on asyncio, and also on trio where they are marked `BOTH_LOOPS` (tests/kits/loops.py)."""
     return "asyncio"
+
+
+@pytest.fixture
+def mode() -> str:
+    """Return the era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
+    return STATELESS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,12 +16,6 @@ from tests.kits.cli.cli_running import CommandResult, RunHere
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Use one event loop: the command runs in a process with its own."""
-    return "asyncio"
-
-
-@pytest.fixture
 def run_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, restored_process: None
 ) -> RunHere:

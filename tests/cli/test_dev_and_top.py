@@ -19,12 +19,6 @@ from tests.kits.http.http_hosting import HttpWay
 from tests.kits.web.page_commands import COMMAND, PAGE, TOOLS, run_command
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio: HTTP runs on it."""
-    return "asyncio"
-
-
 async def call_add(base: str, token: str | None) -> str:
     async with HttpWay("http", "2026-07-28").connect(base, token=token) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2})

@@ -13,11 +13,6 @@ import pytest
 from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
-
-
 def find_row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
     (result,) = (item for item in answer if item["client"] == name)
     return result

@@ -11,14 +11,9 @@ import pytest
 
 from mcp_bridge._desktop.embedded_secrets import is_secret
 from mcp_bridge._settings import load
-from tests.kits.clients.clients_running import ClientHome, make_home
+from tests.kits.clients.clients_running import ClientHome
 
 FILES_SERVER: dict[str, Any] = {"command": "npx", "args": ["-y", "server-files", "/data"]}
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
 
 
 def place_servers(user: ClientHome, case: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:

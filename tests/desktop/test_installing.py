@@ -8,27 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
+from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, read_golden_file, split_case
 
-SECRET = "a-value-that-no-output-may-contain"
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
 """A client of each format and form."""
 FOREIGN = "not-to-be-shown"
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
-
-
-@pytest.fixture
-def user_with_secret(tmp_path: Path) -> ClientHome:
-    """Return a user with settings that need a variable."""
-    machine = make_home(tmp_path, SHELF_KEY=SECRET)
-    machine.settings.write_text(
-        "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
-    )
-    return machine
 
 
 def list_backups(path: Path, user: ClientHome | None = None) -> list[Path]:

@@ -11,11 +11,6 @@ from tests.kits.clients.clients_running import ClientHome, make_home
 CHECK = "--check"
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("tools", "why"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from mcp_bridge._desktop.locations import detect_machine
 from mcp_bridge._desktop.servers import parse_servers
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import FILES, ClientHome, make_home
+from tests.kits.clients.clients_running import FILES, ClientHome
 
 URL = "http://127.0.0.1:8808/mcp"
 TOKEN = {"Authorization": "Bearer ${SHELF_TOKEN}"}
@@ -40,11 +39,6 @@ REMOTE: dict[str, dict[str, Any]] = {
         "requestOptions": {"headers": {"Authorization": "Bearer ${{ secrets.SHELF_TOKEN }}"}},
     },
 }
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
 
 
 def read_entries(user: ClientHome, client: str) -> dict[str, Any]:

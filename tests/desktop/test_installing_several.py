@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._settings.documents import editor
-from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home, split_case
+from tests.kits.clients.clients_running import COMMAND, ClientHome, split_case
 
 NAMES = ("one", "two", "three")
 EMPTY = {
@@ -21,11 +20,6 @@ EMPTY = {
     "goose": b"GOOSE_MODEL: x\nextensions: {}\n# end\n",
     "continue": b"name: mine\nmcpServers:  # none yet",
 }
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
 
 
 def move_to_other_project(user: ClientHome) -> ClientHome:

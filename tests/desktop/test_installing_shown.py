@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from mcp_bridge._desktop.table import CLIENTS
-from tests.kits.clients.clients_running import COMMAND, ClientHome, make_home, read_golden_file, split_case
+from tests.desktop.conftest import SECRET
+from tests.kits.clients.clients_running import COMMAND, ClientHome, read_golden_file, split_case
 
-SECRET = "a-value-that-no-output-may-contain"
 FOREIGN = "not-to-be-shown"
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
-
-
-@pytest.fixture
-def user_with_secret(tmp_path: Path) -> ClientHome:
-    """Return a user with settings that need a variable."""
-    machine = make_home(tmp_path, SHELF_KEY=SECRET)
-    machine.settings.write_text(
-        "name: shelf\nstate: {keys: '${SHELF_KEY}'}\nsources:\n  - {type: python, path: tools.py}\n"
-    )
-    return machine
 
 
 @pytest.mark.parametrize("case", CLIENTS)

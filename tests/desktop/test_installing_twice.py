@@ -8,18 +8,12 @@ import pty
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import TOOLS, ClientHome, make_home, read_golden_file
+from tests.kits.clients.clients_running import TOOLS, ClientHome, read_golden_file
 
 EXAMPLES = ("cursor", "zed", "goose", "codex", "continue", "claude-code-local")
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
 
 
 def move_to_project(user: ClientHome, name: str) -> ClientHome:

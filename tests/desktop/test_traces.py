@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import FILES, ClientHome, make_home, read_golden_file, split_case
+from tests.kits.clients.clients_running import FILES, ClientHome, read_golden_file, split_case
 
 PROJECT = [case for case in FILES if split_case(case)[1] == "project"]
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
 
 
 def list_user_files(user: ClientHome) -> list[Path]:

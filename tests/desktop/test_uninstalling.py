@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.clients.clients_running import ClientHome, make_home
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> ClientHome:
-    return make_home(tmp_path)
+from tests.kits.clients.clients_running import ClientHome
 
 
 def list_records(user: ClientHome) -> list[Path]:

@@ -51,12 +51,6 @@ _PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 """A PATH on which `mcp-bridge` is the one of this checkout."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use one event loop: the client starts processes, and the loop makes no difference."""
-    return "asyncio"
-
-
 def test_every_example_has_an_expectation() -> None:
     names = {path.name for path in (ROOT / "config").iterdir() if path.suffix in {".yaml", ".toml"}}
     assert names == set(EXPECTED)

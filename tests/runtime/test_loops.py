@@ -50,12 +50,6 @@ def run(loop: EventLoop) -> Callable[..., Any]:
     return partial(serving.run_on_event_loop, loop_factory=make_loop_factory(loop))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return asyncio, because these tests start event loops."""
-    return "asyncio"
-
-
 async def _raise(error: BaseException) -> None:
     await anyio.sleep(0.001)
     raise error

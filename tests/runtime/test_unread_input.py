@@ -74,12 +74,6 @@ async def first_line(number: int) -> str:
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use one event loop: the client's loop makes no difference."""
-    return "asyncio"
-
-
 async def call_many(settings: Path, tool: str, arguments: Iterator[dict[str, Any]]) -> list[types.CallToolResult]:
     """Return the results of calls by the official client, in the order of the arguments; some calls run at a time."""
     server = StdioServerParameters(

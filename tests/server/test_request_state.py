@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, RpcError
 from mcp_bridge._server.questions.request_state import StateSealer
+from tests.kits.clock import ManualClock
 
 KEY, OTHER_KEY = "a key of forty bytes that is secret......", "another key of forty bytes, also unknown"
 TEXT = "the state of Rumpelstilzchen"
@@ -29,17 +30,9 @@ SIZE = 4 * 1024 * 1024
 """The largest message that clients can send."""
 
 
-class Clock:
-    """A clock under the control of the test."""
-
-    def __init__(self, now: float = 1e9) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def create_sealer(*keys: str, audience: str = "tests", ttl: float = 600.0, clock: Clock | None = None) -> StateSealer:
+def create_sealer(
+    *keys: str, audience: str = "tests", ttl: float = 600.0, clock: ManualClock | None = None
+) -> StateSealer:
     return StateSealer(keys or [KEY], ttl, audience, clock=clock)
 
 
@@ -179,7 +172,7 @@ def test_a_short_key_is_rejected_without_being_shown() -> None:
 
 
 def test_a_state_expires(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
+    clock = ManualClock(1e9)
     sealer = create_sealer(ttl=100.0, clock=clock)
     state = sealer.seal(TEXT, **REQUEST)
     clock.now += 99.0
@@ -190,9 +183,9 @@ def test_a_state_expires(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_clock_of_another_instance_may_be_a_little_ahead() -> None:
-    first_sealer, second_sealer = create_sealer(clock=Clock()), create_sealer(clock=Clock(1e9 + 59.0))
+    first_sealer, second_sealer = create_sealer(clock=ManualClock(1e9)), create_sealer(clock=ManualClock(1e9 + 59.0))
     assert not is_rejected(second_sealer.seal(TEXT, **REQUEST), first_sealer)
-    assert is_rejected(create_sealer(clock=Clock(1e9 + 61.0)).seal(TEXT, **REQUEST), first_sealer)
+    assert is_rejected(create_sealer(clock=ManualClock(1e9 + 61.0)).seal(TEXT, **REQUEST), first_sealer)
 
 
 # What is not a state

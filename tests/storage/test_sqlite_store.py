@@ -14,6 +14,7 @@ import pytest
 
 from mcp_bridge._contracts.store import ListableStore
 from mcp_bridge._storage.stores.sqlite import SqliteStore, StoreFileError
+from tests.kits.clock import ManualClock
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -28,16 +29,6 @@ async def main():
 
 anyio.run(main)
 """
-
-
-class Clock:
-    """A clock under the control of tests."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -92,7 +83,7 @@ async def test_keys_are_listed_by_any_prefix(file: Path) -> None:
 
 
 async def test_values_exist_until_they_expire(file: Path) -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = SqliteStore(file, clock=clock)
     await store.set("short", b"", 10)
     await store.set("long", b"", 20)

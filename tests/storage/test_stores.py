@@ -14,6 +14,7 @@ from mcp_bridge._contracts.store import Store
 from mcp_bridge._engine.plugins import STORES, make_store
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge._storage.stores.memory import ENTRY, MemoryStore
+from tests.kits.clock import ManualClock
 
 KIB = 1024
 FOREIGN_STORES = """
@@ -33,16 +34,6 @@ number = 5
 """
 
 
-class Clock:
-    """A clock under the control of tests."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def compute_store_size(count: int, size: int = KIB) -> int:
     """Return the bytes of a store with room for this many values of a size, under keys of one letter."""
     return count * (size + 1 + ENTRY)
@@ -54,7 +45,7 @@ async def list_kept_keys(store: Store, keys: str) -> str:
 
 
 async def test_a_value_exists_until_it_expires() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = MemoryStore(clock=clock)
     await store.set("short", b"1", 10)
     await store.set("long", b"2", 20)
@@ -67,7 +58,7 @@ async def test_a_value_exists_until_it_expires() -> None:
 
 
 async def test_a_value_that_is_set_again_has_its_time_anew() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = MemoryStore(clock=clock)
     await store.set("key", b"old", 10)
     clock.now += 8
@@ -79,7 +70,7 @@ async def test_a_value_that_is_set_again_has_its_time_anew() -> None:
 
 
 async def test_the_first_of_two_adds_is_stored_until_it_expires() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = MemoryStore(clock=clock)
     assert await store.add("key", b"first", 10)
     assert not await store.add("key", b"second", 10)
@@ -105,7 +96,7 @@ async def test_one_of_many_concurrent_adds_succeeds() -> None:
 
 
 async def test_a_value_can_be_deleted_even_if_it_does_not_exist() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = MemoryStore(clock=clock)
     await store.set("key", b"1", 10)
     await store.delete("key")
@@ -129,7 +120,7 @@ async def test_the_least_recently_used_value_is_evicted_first() -> None:
 
 
 async def test_expired_values_are_evicted_before_others() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = MemoryStore(max_bytes=compute_store_size(3), clock=clock)
     await store.set("a", bytes(KIB), 60)
     await store.set("b", bytes(KIB), 10)

@@ -28,12 +28,6 @@ CHANGED = "notifications/tools/list_changed"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Return asyncio, because the event loop of the process does not depend on the loop of the test."""
-    return "asyncio"
-
-
-@pytest.fixture
 def fifo(tmp_path: Path) -> Path:
     path = tmp_path / "fifo"
     os.mkfifo(path)

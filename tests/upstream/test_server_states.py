@@ -30,12 +30,6 @@ MISSING = {"command": "no-such-program-anywhere"}
 NOT_FOUND = "the program 'no-such-program-anywhere' was not found. Install it, or give its full path"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return asyncio, because the tests over HTTP need it, and the others do not depend on the event loop."""
-    return "asyncio"
-
-
 async def read_status(client: Client) -> dict[str, dict[str, Any]]:
     """Read the status resource, and return its sources by name."""
     result = await client.read_resource("bridge://status")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.kits.amplifier.amplifier_plans import ServedPlan
-from tests.kits.constants import STATELESS
 
 
 @pytest.fixture
@@ -14,9 +13,3 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     host = str(getattr(request, "param", "native"))
     monkeypatch.setattr(ServedPlan, "host", host)
     return host
-
-
-@pytest.fixture
-def mode() -> str:
-    """Return the era of the client: the newest one, and the one before it too in tests marked `EVERY_ERA`."""
-    return STATELESS

@@ -34,12 +34,6 @@ async def on_session_ready(coordinator):
 MODULES = {"tool": TOOL, "hook": HOOK, "both": TOOL + LATE_HOOK}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio, because isolated sources do not run on trio."""
-    return "asyncio"
-
-
 def build(folder: Path, **plan: Any) -> Bridge:
     """Build the bridge of a plan with isolated tools only."""
     for name, text in MODULES.items():

@@ -22,12 +22,6 @@ pytestmark = pytest.mark.usefixtures("forgotten", "host")
 LEGACY, STATELESS = HTTP_WAYS[0], HTTP_WAYS[1]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio: the HTTP server runs on it."""
-    return "asyncio"
-
-
 @pytest.mark.parametrize("tool", ["note", "note_in_thread"])
 @BOTH_HOSTS
 async def test_calls_of_unnamed_clients_share_nothing(tmp_path: Path, tool: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -87,16 +86,6 @@ class StepTool:
     def __del__(self) -> None:
         self._sink.close()
         self._source.close()
-
-
-@dataclass
-class ManualClock:
-    """A clock under the control of a test."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class ObservedStore(MemoryStore):

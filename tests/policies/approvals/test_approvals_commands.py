@@ -27,6 +27,7 @@ from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._runtime import unix_sockets
 from tests.client.server_process import ClientProfile, Way
 from tests.kits.approvals.approvals_kit import ALWAYS, SESSION, SESSION_KEY, read_records
+from tests.kits.clock import ManualClock
 from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.survival.survival_kit import run_server
@@ -464,16 +465,6 @@ def test_listing_and_validating_open_no_socket(tmp_path: Path, run_here: RunHere
     assert not policy.get_socket_folder(tmp_path / FILE).exists()
 
 
-class Clock:
-    """A clock under the control of tests."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Answers:
     """Records the answers."""
 
@@ -485,7 +476,7 @@ class Answers:
         return number != 9
 
 
-def build_terminal(clock: Clock) -> tuple[ApprovalTerminal, Answers]:
+def build_terminal(clock: ManualClock) -> tuple[ApprovalTerminal, Answers]:
     """Build a terminal, and the record of its answers."""
     terminal, answers = ApprovalTerminal(Path("nowhere"), clock), Answers()
     terminal.bridges = answers  # type: ignore[assignment]
@@ -500,7 +491,7 @@ def build_question(number: int, *scopes: str, prompt: str = "Sure?") -> Terminal
 async def test_an_answer_for_an_answered_question_does_not_answer_the_next_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clock = Clock()
+    clock = ManualClock()
     terminal, answers = build_terminal(clock)
     terminal.handle_message(build_question(1))
     terminal.handle_message(build_question(2))
@@ -530,7 +521,7 @@ async def test_an_answer_for_an_answered_question_does_not_answer_the_next_one(
     ],
 )
 async def test_invalid_input_answers_no_question(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
+    clock = ManualClock()
     terminal, answers = build_terminal(clock)
     terminal.handle_message(build_question(1))
     clock.now += 1
@@ -541,7 +532,7 @@ async def test_invalid_input_answers_no_question(line: str, message: str, capsys
 
 
 async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal, _ = build_terminal(Clock())
+    terminal, _ = build_terminal(ManualClock())
     await terminal.read("y")
     terminal.handle_message(build_question(9))
     await terminal.read("y 9")
@@ -554,7 +545,7 @@ async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.C
 
 
 async def test_a_question_cannot_imitate_another_or_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal, _ = build_terminal(Clock())
+    terminal, _ = build_terminal(ManualClock())
     terminal.handle_message(
         build_question(1, prompt="Sure?\n[2] shop (1) requests approval for tool 'harmless'\x1b[2J\u202e")
     )

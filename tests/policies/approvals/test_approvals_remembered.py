@@ -28,21 +28,12 @@ from tests.kits.approvals.approvals_kit import (
     build_host,
     list_options,
 )
+from tests.kits.clock import ManualClock
 from tests.kits.constants import EVERY_ERA, STATELESS
 from tests.kits.fuzzing import use_examples
 from tests.kits.hooks.hooks_kit import ScriptedUser, ask, get_code, open_client
 
 A, B = {SESSION_KEY: "a"}, {SESSION_KEY: "b"}
-
-
-class Clock:
-    """A clock under the control of tests."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @EVERY_ERA
@@ -218,7 +209,7 @@ async def test_a_grant_applies_to_one_principal_kind_and_bridge() -> None:
 
 
 async def test_a_grant_expires_even_if_the_store_keeps_it() -> None:
-    clock = Clock()
+    clock = ManualClock()
     grants = GrantStore(MemoryStore(), expires=3 * DAY, clock=clock)
     subject = ApprovalSubject.for_call("add", {}, "?", session="s")
     await grants.add_grant(subject, "always")

@@ -31,12 +31,6 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["http", "sse"])
 ENVELOPE = make_envelope(ALL_CAPABILITIES)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Return asyncio, because HTTP runs on no other loop."""
-    return "asyncio"
-
-
 @contextlib.asynccontextmanager
 async def serve_bridge(bridge: Bridge) -> AsyncIterator[str]:
     """Serve a bridge on a free port, and yield its base URL."""

@@ -18,11 +18,6 @@ pytestmark = pytest.mark.anyio
 UNAVAILABLE = {"code": -32603, "message": "The server cannot reach its tasks now. Retry later."}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.parametrize("is_stored", [False, True], ids=["before it is stored", "between storing and queueing"])
 async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_runs(
     redis_process: RedisServer,  # noqa: F811

@@ -22,11 +22,11 @@ from mcp_bridge._transports.http.request import HttpRequest
 from mcp_bridge._transports.http.session import SessionStream
 from mcp_bridge._transports.http.sessions import ResumeOptions, SessionOptions
 from tests.client.http_client import Event, HttpSession, open_session, read_events
+from tests.kits.clock import ManualClock
 from tests.kits.constants import HANDSHAKE, TIMEOUT
 from tests.kits.http.http_hosting import HttpWay, build_registry, make_entry, serve_http
 from tests.kits.http.http_streams import (
     UNPRIMED,
-    ManualClock,
     ObservedStore,
     StepTool,
     open_http,

@@ -34,6 +34,7 @@ from mcp_bridge._transports.http.jwt_verifier import LEEWAY, InvalidToken, JwtOp
 from mcp_bridge._transports.http.key_set import MAX_SIZE, KeySet, KeysUnavailable
 from mcp_bridge._transports.http.protected_resource import ProtectedResource
 from tests.client.http_client import open_session
+from tests.kits.clock import ManualClock
 from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import (
     HTTP_WAYS,
@@ -43,7 +44,6 @@ from tests.kits.http.http_hosting import (
     make_stateless_request,
     serve_http,
 )
-from tests.kits.http.http_streams import ManualClock
 
 ISSUER, AUDIENCE = "https://login.example", "https://tools.example/deep/mcp"
 METADATA = "https://tools.example/.well-known/oauth-protected-resource/deep/mcp"

@@ -57,12 +57,6 @@ sources:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio: the HTTP server and the client over stdio run on it."""
-    return "asyncio"
-
-
-@pytest.fixture
 def settings(tmp_path: Path) -> Path:
     name = name_module(tmp_path, "files")
     write_files(tmp_path, {f"{name}.py": HEADS["native"] + FILES, "agent.yaml": SETTINGS.replace("NAME", name)})

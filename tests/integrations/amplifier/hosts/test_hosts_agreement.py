@@ -14,12 +14,6 @@ from mcp_bridge.amplifier import HookRegistry
 ROUNDS = 25
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio, the only event loop of amplifier-core."""
-    return "asyncio"
-
-
 def choose_result(random: random.Random, name: str, names: list[str]) -> Any:
     """Return a random action of a handler. Only one handler asks, because amplifier-core supports one question."""
     action = random.choice(["continue", "continue", "inject_context", "modify", "ask_user", "deny", None])

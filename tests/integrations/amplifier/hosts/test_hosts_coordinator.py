@@ -15,12 +15,6 @@ from mcp_bridge.amplifier import HookResult, MountCollision
 from mcp_bridge.amplifier.testing import EventRecorder
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio, the only event loop of amplifier-core."""
-    return "asyncio"
-
-
 def make_coordinator(**config: Any) -> CoreCoordinator:
     """Return a coordinator without a session."""
     return CoreCoordinator(config, CoreHooks(timeout=60.0))

@@ -23,12 +23,6 @@ MODULES = {
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Use asyncio, the only event loop of amplifier-core."""
-    return "asyncio"
-
-
-@pytest.fixture
 def modules(tmp_path: Path) -> Path:
     """Return a folder with a tool, a hook and a context that fulfil the contracts."""
     for module_id, text in (("tool-greet", TOOL), ("hooks-manners", HOOK), ("context-mine", CONTEXT)):
