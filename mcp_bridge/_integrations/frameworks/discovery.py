@@ -64,53 +64,54 @@ class DiscoveredTools:
         # The objects by their ids. As long as an object is here, no other object gets its id.
         self._seen: dict[int, object] = {}
 
-    def add(self, where: str, value: object) -> bool:
+    def add(self, reference: str, value: object) -> bool:
         """Add a tool, a toolbox, or a list, tuple, set or mapping of them. Return False for anything else.
 
-        A tool that cannot be published, and any other object in a list, becomes a problem.
+        A tool that cannot be published, and any other object in a list, becomes a problem. `reference` names the object
+        in problems.
         """
-        if self.add_tool(where, value) or self._add_once(where, value, self._add_toolbox):
+        if self.add_tool(reference, value) or self._add_once(reference, value, self._add_toolbox):
             return True
-        items = list(_iter_items(where, value))
-        for place, item in items:
-            if not self.add(place, item):
-                self.problems.append(describe_unknown(place, item))
+        items = list(_iter_items(reference, value))
+        for item_reference, item in items:
+            if not self.add(item_reference, item):
+                self.problems.append(describe_unknown(item_reference, item))
         return bool(items)
 
-    def add_tool(self, where: str, value: object) -> bool:
-        return self._add_once(where, value, self._add_entry)
+    def add_tool(self, reference: str, value: object) -> bool:
+        return self._add_once(reference, value, self._add_entry)
 
-    def _add_once(self, where: str, value: object, add: Callable[[str, object], bool]) -> bool:
+    def _add_once(self, reference: str, value: object, add: Callable[[str, object], bool]) -> bool:
         """Add an object, unless it was added before. If its framework raises an error, only this object is lost."""
         if id(value) in self._seen:
             return True
         try:
-            is_known = add(where, value)
+            is_known = add(reference, value)
         except BaseException as error:
             # Third-party code may raise any error.
             if is_own_cancellation(error):
                 raise
             text = str(error) if isinstance(error, SourceError) else describe_error(error)
-            self.problems.append(f"'{where}': {text}")
+            self.problems.append(f"'{reference}': {text}")
             is_known = True
         if is_known:
             self._seen[id(value)] = value
         return is_known
 
-    def _add_entry(self, where: str, value: object) -> bool:
+    def _add_entry(self, reference: str, value: object) -> bool:
         # `isinstance` could run code of the object, through its `__class__`.
         if issubclass(type(value), ToolEntry):
             entry: ToolEntry | None = cast("ToolEntry", value)
         else:
             entry = convert_tool(value)
         if entry is not None:
-            self.tools.append((where, entry))
+            self.tools.append((reference, entry))
         return entry is not None
 
-    def _add_toolbox(self, where: str, value: object) -> bool:
+    def _add_toolbox(self, reference: str, value: object) -> bool:
         toolbox = convert_toolbox(value)
         if toolbox is not None:
-            self.toolboxes[where] = toolbox
+            self.toolboxes[reference] = toolbox
         return toolbox is not None
 
 
@@ -147,7 +148,7 @@ def convert_toolbox(value: object) -> Toolbox | None:
     return cast("Toolbox", adapter.build_toolbox(value))
 
 
-def describe_unknown(where: str, value: Any) -> str:
+def describe_unknown(reference: str, value: Any) -> str:
     """Return a problem for an object that is neither a tool nor a set of tools."""
     value_class = type(value)
     name = value_class.__qualname__
@@ -157,7 +158,7 @@ def describe_unknown(where: str, value: Any) -> str:
         name = f"the class {value.__module__}.{value.__qualname__}, which cannot be called without arguments"
     elif issubclass(value_class, Sequence | AbstractSet | Mapping) and not value:
         name = f"empty ({name})"
-    return f"'{where}' is not a tool of a framework but {name}. Supported are {KNOWN}"
+    return f"'{reference}' is not a tool of a framework but {name}. Supported are {KNOWN}"
 
 
 def remove_duplicates(
@@ -170,15 +171,15 @@ def remove_duplicates(
     owners = dict(used_names or {})
     entries = []
     problems = []
-    for where, entry in tools:
+    for reference, entry in tools:
         if entry.name not in owners:
-            owners[entry.name] = where
+            owners[entry.name] = reference
             entries.append(entry)
             continue
-        if owners[entry.name] == where:
-            beginning = f"'{where}' has two tools"
+        if owners[entry.name] == reference:
+            beginning = f"'{reference}' has two tools"
         else:
-            beginning = f"'{owners[entry.name]}' and '{where}' both have a tool"
+            beginning = f"'{owners[entry.name]}' and '{reference}' both have a tool"
         problems.append(f"{beginning} named '{entry.name}'. The first is published. Rename or remove one")
     return entries, problems
 
@@ -194,11 +195,11 @@ def _import_adapter(name: str) -> ModuleType:
     return import_module(f"mcp_bridge._integrations.frameworks.{name}")
 
 
-def _iter_items(where: str, value: Any) -> Iterator[tuple[str, object]]:
+def _iter_items(reference: str, value: Any) -> Iterator[tuple[str, object]]:
     """Yield the items of a mapping, list, tuple or set, each with its reference, such as `tools[0]`."""
     # `isinstance` could run code of the object, through its `__class__`.
     value_class = type(value)
     if issubclass(value_class, Mapping):
-        yield from ((f"{where}[{key!r}]", item) for key, item in value.items())
+        yield from ((f"{reference}[{key!r}]", item) for key, item in value.items())
     elif issubclass(value_class, list | tuple | set | frozenset):
-        yield from ((f"{where}[{index}]", item) for index, item in enumerate(value))
+        yield from ((f"{reference}[{index}]", item) for index, item in enumerate(value))

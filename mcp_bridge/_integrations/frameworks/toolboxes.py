@@ -91,8 +91,8 @@ async def open_toolboxes(
     """
     group = OpenToolboxes(toolboxes, timeout)
     async with anyio.create_task_group() as tasks:
-        for where, toolbox in toolboxes.items():
-            tasks.start_soon(group.keep_open, where, toolbox)
+        for reference, toolbox in toolboxes.items():
+            tasks.start_soon(group.keep_open, reference, toolbox)
         await group.wait_until_listed()
         yield group
         tasks.cancel_scope.cancel()
@@ -124,8 +124,8 @@ class OpenToolboxes:
 
     def __init__(self, toolboxes: Mapping[str, Toolbox], timeout: float | None) -> None:
         self._timeout = math.inf if timeout is None else timeout
-        self._offers: dict[str, Offer] = {where: Offer() for where in toolboxes}
-        self._problems: dict[str, list[str]] = {where: [] for where in toolboxes}
+        self._offers: dict[str, Offer] = {reference: Offer() for reference in toolboxes}
+        self._problems: dict[str, list[str]] = {reference: [] for reference in toolboxes}
         self._open = set(toolboxes)
         self._unlisted = set(toolboxes)
         self._all_listed = anyio.Event()
@@ -136,8 +136,8 @@ class OpenToolboxes:
     @property
     def tools(self) -> list[PlacedTool]:
         tools: list[PlacedTool] = []
-        for where, offer in self._offers.items():
-            tools += [(where, entry) for entry in offer.tools]
+        for reference, offer in self._offers.items():
+            tools += [(reference, entry) for entry in offer.tools]
         return tools
 
     @property
@@ -169,48 +169,48 @@ class OpenToolboxes:
         await self._change.wait()
         self._change = anyio.Event()
 
-    async def keep_open(self, where: str, toolbox: Toolbox) -> None:
+    async def keep_open(self, reference: str, toolbox: Toolbox) -> None:
         """Keep one toolbox open until this task is cancelled. An error of the toolbox becomes a problem."""
         with anyio.CancelScope(deadline=anyio.current_time() + self._timeout) as scope:
             try:
                 async with toolbox:
-                    await self._list_tools(where, toolbox)
+                    await self._list_tools(reference, toolbox)
                     scope.deadline = math.inf
-                    self._set_listed(where)
-                    await self._watch_changes(where, toolbox)
+                    self._set_listed(reference)
+                    await self._watch_changes(reference, toolbox)
             except BaseException as error:
                 # Third-party code may raise any error.
                 if is_own_cancellation(error):
                     raise
-                self._close_failed(where, f"'{where}': {_format_error(error)}")
+                self._close_failed(reference, f"'{reference}': {_format_error(error)}")
         if scope.cancelled_caught:
-            problem = f"'{where}' was not opened and listed within {self._timeout:g} seconds"
-            self._close_failed(where, f"{problem}. Check what it waits for, or raise start_timeout")
+            problem = f"'{reference}' was not opened and listed within {self._timeout:g} seconds"
+            self._close_failed(reference, f"{problem}. Check what it waits for, or raise start_timeout")
 
-    async def _watch_changes(self, where: str, toolbox: Toolbox) -> None:
+    async def _watch_changes(self, reference: str, toolbox: Toolbox) -> None:
         while True:
             await toolbox.wait_for_change()
             try:
                 with anyio.fail_after(self._timeout):
-                    await self._list_tools(where, toolbox)
+                    await self._list_tools(reference, toolbox)
             except Exception as error:
-                self._problems[where] = [f"'{where}': {_format_error(error)}: its tools stay as they were"]
+                self._problems[reference] = [f"'{reference}': {_format_error(error)}: its tools stay as they were"]
             self._change.set()
 
-    async def _list_tools(self, where: str, toolbox: Toolbox) -> None:
-        self._offers[where] = await toolbox.list_offer()
-        self._problems[where] = [f"'{where}': {line}" for line in toolbox.problems]
+    async def _list_tools(self, reference: str, toolbox: Toolbox) -> None:
+        self._offers[reference] = await toolbox.list_offer()
+        self._problems[reference] = [f"'{reference}': {line}" for line in toolbox.problems]
 
-    def _close_failed(self, where: str, problem: str) -> None:
-        self._open.discard(where)
-        self._offers[where], self._problems[where] = Offer(), [problem]
-        if where in self._unlisted:
-            self._set_listed(where)
+    def _close_failed(self, reference: str, problem: str) -> None:
+        self._open.discard(reference)
+        self._offers[reference], self._problems[reference] = Offer(), [problem]
+        if reference in self._unlisted:
+            self._set_listed(reference)
         else:
             self._change.set()
 
-    def _set_listed(self, where: str) -> None:
-        self._unlisted.discard(where)
+    def _set_listed(self, reference: str) -> None:
+        self._unlisted.discard(reference)
         if not self._unlisted:
             self._all_listed.set()
 

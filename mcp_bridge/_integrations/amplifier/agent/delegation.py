@@ -57,7 +57,7 @@ _ELSEWHERE = (
     "Agents cannot be started here: this tool runs in a worker process, but the agent that calls it does not, so its "
     "limits would not hold. Remove the tool from isolation.tools."
 )
-# Modules use the ids of sessions as names of files.
+# Modules use the ids of sessions as names of files. Most file systems limit a name to 255 bytes.
 _UNSAFE = re.compile(r"[^\w.-]")
 _LONGEST_ID = 200
 

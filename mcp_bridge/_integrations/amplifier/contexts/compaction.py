@@ -33,12 +33,12 @@ class Unit:
     """Messages that a request contains together or not at all: tool calls with their results, or a single message.
 
     Attributes:
-        places: The indexes of the messages in the history, in order.
+        indexes: The indexes of the messages in the history, in order.
         size: The tokens of the messages.
         is_orphan: Whether the unit is a result without its call. No provider accepts such a result.
     """
 
-    places: tuple[int, ...]
+    indexes: tuple[int, ...]
     size: int
     is_orphan: bool = False
 
@@ -97,20 +97,22 @@ def group_messages(messages: Sequence[Message], sizes: Sequence[int]) -> list[Un
     """Return the units of a history, in the order of their first messages."""
     groups: list[list[int]] = []
     orphans: set[int] = set()
-    by_call: dict[str, list[int]] = {}
-    for place, message in enumerate(messages):
-        results = list_result_ids(message)
-        group = next((by_call[call_id] for call_id in results if call_id in by_call), None)
+    groups_by_call: dict[str, list[int]] = {}
+    for index, message in enumerate(messages):
+        result_ids = list_result_ids(message)
+        group = next((groups_by_call[call_id] for call_id in result_ids if call_id in groups_by_call), None)
         if group is None:
             group = []
             groups.append(group)
-            if results:
-                orphans.add(place)
-        group.append(place)
-        by_call.update(dict.fromkeys(list_call_ids(message), group))
+            if result_ids:
+                orphans.add(index)
+        group.append(index)
+        # Later results of these calls join the same group.
+        for call_id in list_call_ids(message):
+            groups_by_call[call_id] = group
     units = []
     for group in groups:
-        size = sum(sizes[place] for place in group)
+        size = sum(sizes[index] for index in group)
         units.append(Unit(tuple(group), size, is_orphan=group[0] in orphans))
     return units
 
@@ -123,9 +125,15 @@ def select_units(messages: Sequence[Message], units: Sequence[Unit], *, trigger:
     it exceeds `trigger` again. Most requests thus begin with the same messages as the request before, and providers
     charge less for a cached beginning.
     """
-    latest = next((unit for unit in reversed(units) if messages[unit.places[0]].get("role") == "user"), None)
-    fixed_units = {unit for unit in units if unit is latest or messages[unit.places[0]].get("role") in _KEPT_ROLES}
-    other_units = [unit for unit in units if unit not in fixed_units and not unit.is_orphan]
+    roles = {unit: messages[unit.indexes[0]].get("role") for unit in units}
+    latest_prompt = next((unit for unit in reversed(units) if roles[unit] == "user"), None)
+    fixed_units: set[Unit] = set()
+    other_units: list[Unit] = []
+    for unit in units:
+        if unit is latest_prompt or roles[unit] in _KEPT_ROLES:
+            fixed_units.add(unit)
+        elif not unit.is_orphan:
+            other_units.append(unit)
     fixed_size = sum(unit.size for unit in fixed_units)
     start = total = 0
     # Earlier requests had fewer units. Repeat their decisions, so that this request begins where they did.
@@ -148,31 +156,33 @@ def shorten_messages(messages: Sequence[Message], budget: float) -> list[dict[st
     sizes = [estimate_tokens(message) for message in copies]
     results = []
     others = []
-    for place, message in enumerate(copies):
+    for index, message in enumerate(copies):
         if message.get("role") == "tool":
-            results.append(place)
+            results.append(index)
         elif message.get("role") not in _KEPT_ROLES:
-            others.append(place)
-    results.sort(key=lambda place: sizes[place], reverse=True)
-    others.sort(key=lambda place: sizes[place], reverse=True)
+            others.append(index)
+    results.sort(key=lambda index: sizes[index], reverse=True)
+    others.sort(key=lambda index: sizes[index], reverse=True)
     excess = sum(sizes) - budget
-    for place in (*results, *others):
+    for index in (*results, *others):
         if excess <= 0:
             break
-        message = copies[place]
-        removable = min(sizes[place] - SHORTEST, excess + NOTICE)
+        message = copies[index]
+        removable = min(sizes[index] - SHORTEST, excess + NOTICE)
         if removable > 0:
             message["content"] = _shorten_content(message.get("content"), int(removable) * CHARACTERS_PER_TOKEN)
-            excess -= sizes[place] - estimate_tokens(message)
+            excess -= sizes[index] - estimate_tokens(message)
     return copies
 
 
-def truncate_middle(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, plus a notice in place of its middle."""
-    if len(text) <= most:
+def truncate_middle(text: str, max_length: int) -> str:
+    """Return a text of at most `max_length` characters, plus a notice in place of its middle."""
+    if len(text) <= max_length:
         return text
-    head, tail = most - most // 2, most // 2
-    return f"{text[:head]}\n[{len(text) - most} characters left out]\n{text[len(text) - tail :]}"
+    tail_length = max_length // 2
+    head = text[: max_length - tail_length]
+    tail = text[len(text) - tail_length :]
+    return f"{head}\n[{len(text) - max_length} characters left out]\n{tail}"
 
 
 def _shorten_content(content: Any, characters: int) -> Any:
@@ -182,7 +192,7 @@ def _shorten_content(content: Any, characters: int) -> Any:
     if not isinstance(content, list):
         return content
     blocks = list(content)
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if characters <= 0:
             break
         for key in ("text", "output"):
@@ -190,6 +200,6 @@ def _shorten_content(content: Any, characters: int) -> Any:
                 text = block[key] if isinstance(block[key], str) else encode_json(block[key]).decode()
                 shorter_text = truncate_middle(text, max(0, len(text) - characters))
                 characters -= len(text) - len(shorter_text)
-                blocks[place] = {**block, key: shorter_text}
+                blocks[index] = {**block, key: shorter_text}
                 break
     return blocks

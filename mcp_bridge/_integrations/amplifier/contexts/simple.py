@@ -126,16 +126,16 @@ class SimpleContext:
 
     async def _compact(self, units: Sequence[Unit], budget: int) -> list[dict[str, Any]]:
         """Return copies of the messages of units. Emit the events only if other messages are left out than before."""
-        places: list[int] = []
+        indexes: list[int] = []
         for unit in units:
-            places += unit.places
-        places.sort()
-        left_out = frozenset(range(len(self._messages))).difference(places)
+            indexes += unit.indexes
+        indexes.sort()
+        left_out = frozenset(range(len(self._messages))).difference(indexes)
         is_new = left_out != self._left_out
         if is_new:
             self._left_out = left_out
             await self._emit(CONTEXT_PRE_COMPACT, len(self._messages), sum(self._sizes))
-        view = shorten_messages([self._messages[place] for place in places], budget)
+        view = shorten_messages([self._messages[index] for index in indexes], budget)
         if is_new:
             await self._emit(CONTEXT_POST_COMPACT, len(view), sum(map(estimate_tokens, view)))
         return view

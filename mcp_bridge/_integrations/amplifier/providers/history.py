@@ -47,12 +47,12 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
     A result without its call is left out, and a call without its result gets a notice as its result. Messages between a
     call and its result follow after the result. Calls with the same id get distinct ids.
     """
-    calls_by_place = _match_results(messages)
+    calls_by_index = _match_results(messages)
     ordered_messages: list[Message] = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role in ("tool", "function"):
             continue
-        calls = calls_by_place.get(place, [])
+        calls = calls_by_index.get(index, [])
         ordered_message = message
         if list_results(message) and isinstance(message.content, list):
             blocks = [block for block in message.content if not isinstance(block, ToolResultBlock)]
@@ -72,10 +72,10 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
     A result belongs to a call with its id in the latest message before it. If that message has several calls with the
     id, their results are in the order of the calls.
     """
-    calls_by_place: dict[int, list[_PairedCall]] = {}
+    calls_by_index: dict[int, list[_PairedCall]] = {}
     waiting_calls: dict[str, list[_PairedCall]] = {}
     ids: set[str] = set()
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         for result in list_results(message):
             entries = waiting_calls.get(result.tool_call_id)
             if entries:
@@ -93,8 +93,8 @@ def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
             entry = _PairedCall(call, call_id)
             ids.add(call_id)
             waiting_calls[call.id].append(entry)
-            calls_by_place.setdefault(place, []).append(entry)
-    return calls_by_place
+            calls_by_index.setdefault(index, []).append(entry)
+    return calls_by_index
 
 
 def _rename_calls(message: Message, calls: Sequence[_PairedCall]) -> Message:

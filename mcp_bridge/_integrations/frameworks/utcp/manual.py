@@ -82,19 +82,19 @@ def _parse_manual(document: Document, name: str, folder: Path | None) -> Manual:
     return Manual(name=name, folder=folder, tools=tuple(tools), problems=tuple(problems))
 
 
-def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> ManualTool:
+def _parse_tool(document: Document, key_path: tuple[str | int, ...], tool: Any) -> ManualTool:
     if not isinstance(tool, dict):
-        raise document.make_error(where, "expected a tool, as a mapping")
+        raise document.make_error(key_path, "expected a tool, as a mapping")
     if not isinstance(tool.get("name"), str) or not tool["name"]:
-        raise document.make_error((*where, "name"), "a tool needs a name")
+        raise document.make_error((*key_path, "name"), "a tool needs a name")
     for key in ("inputs", "outputs"):
         if not isinstance(tool.get(key), dict | None):
-            raise document.make_error((*where, key), "expected a JSON Schema, as a mapping")
+            raise document.make_error((*key_path, key), "expected a JSON Schema, as a mapping")
     template_keys = [key for key in _TEMPLATES if key in tool]
     if not template_keys:
         problem = f"the tool '{tool['name']}' has no tool_call_template, which defines how to call it"
-        raise document.make_error(where, problem)
-    call_type, template = _parse_template(document, (*where, template_keys[0]), tool[template_keys[0]])
+        raise document.make_error(key_path, problem)
+    call_type, template = _parse_template(document, (*key_path, template_keys[0]), tool[template_keys[0]])
     tags = tool.get("tags")
     return ManualTool(
         name=tool["name"],
@@ -107,12 +107,12 @@ def _parse_tool(document: Document, where: tuple[str | int, ...], tool: Any) -> 
     )
 
 
-def _parse_template(document: Document, where: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
+def _parse_template(document: Document, key_path: tuple[str | int, ...], template: Any) -> tuple[str, Json]:
     if not isinstance(template, dict):
-        raise document.make_error(where, "expected a call template, as a mapping")
+        raise document.make_error(key_path, "expected a call template, as a mapping")
     call_type = next((template[key] for key in _TYPES if isinstance(template.get(key), str)), None)
     if call_type is None:
-        raise document.make_error((*where, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
+        raise document.make_error((*key_path, _TYPES[0]), "a call template needs a type, such as 'http' or 'cli'")
     options = {key: value for key, value in template.items() if key not in _TYPES and value is not None}
     return _RENAMED.get(call_type, call_type), options
 
