@@ -54,7 +54,7 @@ async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -
         await abandon_conversations(server, 1600)
         gc.collect()
         memory = psutil.Process().memory_info().rss
-        sessions = [value for value in gc.get_objects() if isinstance(value, ModuleSession)]
+        sessions = [value for value in gc.get_objects() if type(value) is ModuleSession]
         print(f"{full >> 10} KiB, then {memory >> 10} KiB, {len(sessions)} sessions")
         # The first session exists, too, because it determines the published tools.
         assert len(sessions) <= LIMIT + 1
