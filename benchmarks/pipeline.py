@@ -71,7 +71,7 @@ def dispatching(entry, arguments, *, middleware=(), render=False):
     registry = ToolRegistry(pipeline=Pipeline(middleware))
     registry.register(entry)
     name, wire = entry.name, to_wire(entry.to_tool_definition())
-    truncator = ResultTruncator(MemoryStore(), most=100_000, ttl=60)
+    truncator = ResultTruncator(MemoryStore, text_limit=100_000, ttl=60)
     declared = wire.output_schema is not None
 
     async def run(count):

@@ -1,6 +1,7 @@
-"""Isolation: the tools of a source run in worker processes, so even a crash affects a single call.
+"""Isolation: the tools of a source run in worker processes, so even a crash affects only a single call.
 
-The bridge runs `source`, `pool` owns the workers, and `process` is one of them as the bridge sees it. `worker` runs
-inside, below a supervisor (`_runtime/supervisor.py`), which ends all processes that are left behind. Bridge and worker
-exchange lines of JSON (`codec`, `offer_codec`). For the bridge, messages of a worker are data without any trust.
+In the process of the bridge, `source` publishes the entries, `pool` owns the workers, `process` is one worker, and
+`conversation` is one call in it. `worker` is the program that runs inside, with `worker_context` and `worker_link`. It
+runs below a supervisor (`_runtime/supervisor.py`), which ends all processes that are left behind. Bridge and worker
+exchange lines of JSON (`codec`, `offer_codec`). The bridge does not trust the messages of a worker.
 """

@@ -1,4 +1,8 @@
-"""Finds the worker with the state of a call. Calls refer to states by ids, and wait while the worker is in use."""
+"""WorkerAffinity: sends related calls to the same worker.
+
+A tool may keep a state in its process, and return an id for it. A later call with this id needs the same worker, and
+waits while that is in use.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,14 @@ from mcp_bridge._isolation.conversation import WorkerCall
 from mcp_bridge._isolation.process import WorkerProcess
 
 MAX_IDS = 10_000
-"""How many ids are remembered; the least recently used one is forgotten first."""
+"""The maximum number of ids that are remembered. The least recently used one is forgotten first."""
 
 
 class WorkerAffinity:
-    """Remembers the worker of each id. `ToolEntry.affinity` names the argument and the output field with the id."""
+    """Remembers the worker of each id, and the calls that wait for a worker.
+
+    `ToolEntry.affinity` is the name of the argument with the id, and of the member of the output with it.
+    """
 
     def __init__(self) -> None:
         self._workers: LRUCache[str, WorkerProcess] = LRUCache(MAX_IDS)

@@ -1,4 +1,4 @@
-"""Results, errors, questions and answers as JSON and back, for messages between the bridge and a worker."""
+"""Encodes results, errors, questions and answers as JSON, and decodes them, for messages between bridge and worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLAIN_ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
 
 
 class InvalidFormData(ValueError):
-    """An answer does not fit the type of the question. `problems` has a line for each mistake."""
+    """An answer fits the schema of the question, but not its Python type. `problems` has a line for each mistake."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -38,11 +38,14 @@ class InvalidFormData(ValueError):
 
 
 class WorkerError(Exception):
-    """An exception of a tool. It has the text, a subclass with the name of the type, and the traceback as a note."""
+    """An exception of a tool in a worker, whose class is only known there.
+
+    It has the same text, a subclass with the name of the class, and the traceback as a note.
+    """
 
 
 def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
-    """Return a result as JSON. Its output is JSON-ready. The content of a prompt's result is messages."""
+    """Return a result as JSON. Its output must be JSON-ready. If it is `of_prompt`, its content has messages."""
     content: Any = result.content
     if isinstance(content, str | bytes | Content):
         content = [content]
@@ -53,11 +56,10 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
                 content[index] = {"role": item.role, **render_messages([item], IN_PROCESS)[0]}
             else:
                 content[index] = render_block(item, IN_PROCESS)
-    if result.error is None:
-        error: Any = None
-    elif isinstance(result.error, str):
+    error: Any = None
+    if isinstance(result.error, str):
         error = str(to_plain(result.error))
-    else:
+    elif result.error is not None:
         error = to_plain_mapping(result.error)
     return {
         "success": bool(result.success),
@@ -70,7 +72,7 @@ def encode_result(result: ToolResult, *, of_prompt: bool = False) -> Json:
 
 
 def decode_result(data: Json) -> ToolResult:
-    """Return the result in JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
+    """Return the result in a message. Raises KeyError, TypeError or ValueError if it is invalid."""
     content = _check_type(data["content"], list)
     if content is not None:
         content = tuple(_decode_content(item) for item in content)
@@ -84,8 +86,9 @@ def decode_result(data: Json) -> ToolResult:
     )
 
 
-def _check_type(value: Any, *kinds: type) -> Any:
-    if value is not None and not isinstance(value, kinds):
+def _check_type(value: Any, *types: type) -> Any:
+    """Return a value, which must be None or of one of these types. Raises TypeError."""
+    if value is not None and not isinstance(value, types):
         raise TypeError(f"found {type(value).__name__}")
     return value
 
@@ -98,7 +101,7 @@ def _decode_content(item: Any) -> Any:
 
 
 def encode_error(error: BaseException) -> Json:
-    """Return an error as JSON: a CallError with all its fields, any other by type and text."""
+    """Return an error as JSON: all fields of a CallError, or the type and the text of another error."""
     if isinstance(error, CallError):
         values: Json = {name: str(to_plain(getattr(error, name))) for name in ("code", "message")}
         values["details"] = to_plain(list(error.details))
@@ -111,13 +114,16 @@ def encode_error(error: BaseException) -> Json:
 
 
 def decode_error(data: Json, notes: str = "") -> Exception:
-    """Return the error in JSON: a CallError of the same class and code, a ValueError or TypeError, or a WorkerError."""
+    """Return the error in a message. `notes` are the lines of the traceback.
+
+    It is a CallError of the same class and code, a ValueError, a TypeError, or a WorkerError.
+    """
     if "code" in data:
         return _decode_call_error(data)
     name, text = str(data["exception"]), str(data["text"])
     if name in _PLAIN_ERRORS and not notes:
         return _PLAIN_ERRORS[name](text)
-    # The real class is only known in the worker.
+    # A type with the same name takes the place of the class. NUL is not allowed in names of types.
     error: Exception = type(name.replace("\0", ""), (WorkerError,), {})(text)
     if notes:
         error.add_note(notes)
@@ -128,6 +134,7 @@ def _decode_call_error(data: Json) -> CallError:
     if "required" in data:
         return errors.MissingCapability(data["required"])
     error_class = _ERRORS_BY_CODE.get(data["code"], errors.ToolError)
+    # The constructors of the classes have different parameters, and make the message from them.
     error = error_class.__new__(error_class)
     CallError.__init__(error, str(data["message"]), details=[str(line) for line in data["details"]])
     error.code = str(data["code"])
@@ -154,20 +161,21 @@ def encode_question(question: Question) -> Json:
             return {"link": {"message": str(to_plain(message)), "url": str(to_plain(url))}}
         case Sampling():
             messages: Any = question.messages
-            is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
-            options = {item.name: getattr(question, item.name) for item in fields(question)}
-            return {
-                "sampling": to_plain(
-                    {**options, "messages": render_messages(messages if is_list else [messages], IN_PROCESS)}
-                )
-            }
+            if isinstance(messages, str) or not isinstance(messages, Sequence):
+                messages = [messages]
+            values = {item.name: getattr(question, item.name) for item in fields(question)}
+            values["messages"] = render_messages(messages, IN_PROCESS)
+            return {"sampling": to_plain(values)}
         case Roots():
             return {"roots": {}}
     raise TypeError(f"expected a Form, a Link, Sampling or Roots, found {type(question).__name__}")
 
 
 def decode_question(data: Json) -> Question:
-    """Return the question in JSON; the type of a form is its schema. Raises KeyError, TypeError or ValueError."""
+    """Return the question in a message. A form has its schema instead of a Python type.
+
+    Raises KeyError, TypeError or ValueError if the question is invalid.
+    """
     question_classes = {"form": Form, "link": Link, "sampling": Sampling, "roots": Roots}
     ((name, values),) = data.items()
     question: Question = question_classes[name](**values)
@@ -186,9 +194,9 @@ def encode_answer(answer: Any) -> Json:
 
 
 def decode_answer(message: Json, question: Question | None = None) -> Any:
-    """Return the answer in JSON. With the question, `data` gets the type of its schema.
+    """Return the answer in a message. If the question is given, `data` is converted to its Python type.
 
-    Raises InvalidFormData if it does not fit.
+    Raises InvalidFormData if the answer does not fit the type.
     """
     if "roots" in message:
         return tuple(Root(**root) for root in message["roots"])

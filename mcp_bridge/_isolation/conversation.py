@@ -1,4 +1,8 @@
-"""One call in a worker, as the bridge sees it: sends the call, answers its requests, and receives its result."""
+"""One call in a worker, as the bridge sees it: `run_worker_call` sends the call, and serves it until its result.
+
+While the call runs, the worker sends notifications, which go to the client, and requests: questions, calls to other
+tools, and access to the state of the session. NestedRuns has the calls of agents to tools in the same worker.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +41,20 @@ from mcp_bridge._protocol.wire.values import to_plain
 logger = logging.getLogger("mcp_bridge.isolation")
 
 MAX_REQUESTS = 100
-"""Questions, and calls to other tools, that a call in a worker can have at once."""
-_RESULTS = ("result", "too long")
-"""What the last message of a call can `say`."""
+"""The maximum number of questions, and calls to other tools, that a call in a worker can have at once."""
+_LAST_EVENTS = ("result", "too long")
+"""The values of `say` in the last message of a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCall:
-    """A call, and how it is described.
+    """A call to an entry in a worker.
 
     Attributes:
         kind: The kind of the entry in the offer.
         name: The name of the entry in the offer.
-        argument: The argument to complete, or empty.
+        argument: The argument to complete, or an empty text for a call of the entry itself.
+        arguments: The arguments of the call.
         label: The word for the kind of the entry in messages to users.
         publish_tool: Returns the published entry of a tool that the worker wants to call. Raises CallError.
         source: The name of the entry's source.
@@ -67,7 +72,7 @@ class WorkerCall:
 
 
 class WorkerCrash(Exception):
-    """The worker has ended during a call, or cannot continue. Without a `reason`, the exit status describes it."""
+    """The worker has ended during a call, or cannot continue. If `reason` is empty, its exit status is the reason."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -77,7 +82,7 @@ class WorkerCrash(Exception):
 async def run_worker_call(
     worker: WorkerProcess, request: WorkerCall, ctx: RunningCall, isolation: IsolationOptions
 ) -> ToolResult | NeedsInput | Exception:
-    """Run a call in a worker and return its result, or the exception of the handler.
+    """Run a call in a worker. Return its result, or the exception the handler has raised.
 
     Raises:
         WorkerCrash: the worker has ended, or has sent a result that cannot be read.
@@ -87,7 +92,7 @@ async def run_worker_call(
     messages = worker.start_call({**order, "context": encode_context(ctx)})
     async with messages:
         message = await anext(messages, None)
-        if message is not None and message["say"] not in _RESULTS:
+        if message is not None and message["say"] not in _LAST_EVENTS:
             message = await _serve_until_result(worker, request, ctx, isolation, message, messages)
     if message is None:
         raise WorkerCrash
@@ -102,16 +107,17 @@ async def _serve_until_result(
     message: Json,
     messages: MemoryObjectReceiveStream[Json],
 ) -> Json | None:
-    """Handle the messages of a call from the first one on, and return its result; None if the worker ends before.
+    """Handle the messages of a call, and return the one with its result, or None if the worker ends before.
 
-    Most calls send only a result. They do not reach this function, and need no task groups.
+    Most calls send only a result. They do not reach this function, so they need no task group.
     """
     runs = NestedRuns(ctx, request.publish_tool)
     requests = _WorkerRequests(worker, runs, isolation, request.source)
     current: Json | None = message
     async with runs, anyio.create_task_group() as tasks:
         runs.tasks = tasks
-        while current is not None and (event := current["say"]) not in _RESULTS:
+        while current is not None and current["say"] not in _LAST_EVENTS:
+            event = current["say"]
             if event == "ask":
                 await requests.start_request(current, tasks)
             else:
@@ -122,7 +128,9 @@ async def _serve_until_result(
 
 
 def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -> ToolResult | NeedsInput | Exception:
+    """Return the result, or the exception of the handler, in the last message of a call."""
     if message["say"] == "too long":
+        # An oversized line may not have been the result, so the call may still run.
         worker.kill()
         raise make_size_error()
     if "crash" in message:
@@ -142,7 +150,7 @@ def _decode_outcome(worker: WorkerProcess, message: Json, request: WorkerCall) -
 
 
 async def _forward_notification(event: Any, message: Json, ctx: RunningCall) -> None:
-    """Pass a notification of the call on to the client; an invalid one is dropped."""
+    """Pass a notification of the call on to the client. An invalid one is dropped."""
     try:
         if event == "progress":
             await ctx.report_progress(float(message["progress"]), message["total"], message["message"])
@@ -155,7 +163,7 @@ async def _forward_notification(event: Any, message: Json, ctx: RunningCall) -> 
 
 
 class _WorkerRequests:
-    """The questions of a call, and its calls to other tools. There is a limit to how many it can have at once."""
+    """Handles the requests of a call in a worker, at most MAX_REQUESTS at once."""
 
     def __init__(self, worker: WorkerProcess, runs: NestedRuns, isolation: IsolationOptions, source: str) -> None:
         self._worker = worker
@@ -165,7 +173,7 @@ class _WorkerRequests:
         self._open = 0
 
     async def start_request(self, message: Json, tasks: TaskGroup) -> None:
-        """Start to handle a request, or reject it."""
+        """Start to handle a request, or reject it if there are too many."""
         questions = message.get("questions")
         count = 1
         if isinstance(questions, dict) and questions:
@@ -183,7 +191,7 @@ class _WorkerRequests:
         except Exception as error:
             reply = {"error": encode_error(error)}
         await self._send_reply(message, reply)
-        # Unsent replies count too. Otherwise, a worker that reads none could fill the memory with them.
+        # A request counts until its reply is sent. Otherwise, a worker that does not read could fill the memory.
         self._open -= count
 
     async def _send_reply(self, message: Json, reply: Json) -> None:

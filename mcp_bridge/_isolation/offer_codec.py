@@ -1,4 +1,7 @@
-"""An offer as JSON and back. Its handlers stay in the worker; in the bridge, calls of the worker take their place."""
+"""Encodes the offer of a worker as JSON, and decodes it in the bridge.
+
+The handlers stay in the worker. In the bridge, handlers that call the worker take their place.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ HandlerFactory = Callable[[EntryKind, str, str, bool], Callable[..., Any]]
 """Makes the handler that calls an entry in a worker, from its kind, its name, the argument to complete (or an empty
 string), and whether it takes the call's context."""
 _COMPLETED = "completes"
+"""The key of the names of arguments that have a function for completions."""
 
 
 def encode_offer(offer: Offer) -> Json:
@@ -34,9 +38,9 @@ def encode_offer(offer: Offer) -> Json:
 
 
 def decode_offer(offer: Json, remote: HandlerFactory) -> Offer:
-    """Return the offer in JSON, with handlers made by `remote`.
+    """Return the offer in a message, with handlers that `remote` makes.
 
-    Raises KeyError, TypeError or ValueError for an invalid one.
+    Raises KeyError, TypeError or ValueError if it is invalid.
     """
 
     def decode(kind: EntryKind, build: Callable[..., T]) -> list[T]:
@@ -62,6 +66,7 @@ def index_entries(offer: Offer) -> dict[tuple[EntryKind, str], Any]:
     return entries
 
 
+# The attribute with the name of an entry, and the attributes that are encoded unchanged, by the kind of the entry.
 _NAMES: dict[EntryKind, str] = {"tools": "name", "resources": "uri", "templates": "uri_template", "prompts": "name"}
 _SHARED = ("name", "description", "title", "icons", "meta")
 _FIELDS: dict[EntryKind, tuple[str, ...]] = {
@@ -81,7 +86,7 @@ def _encode_entry(kind: EntryKind, entry: Any) -> Json:
     if kind == "prompts":
         values["arguments"] = to_plain([asdict(argument) for argument in entry.arguments])
     if kind in ("prompts", "templates"):
-        # Some arguments have a list of values, others a function that completes them.
+        # Some arguments have a list of values, and others a function. Only the lists are sent.
         completions: Mapping[str, Any] = entry.completions
         value_lists = {name: list(values) for name, values in completions.items() if not callable(values)}
         values["completions"] = to_plain_mapping(value_lists)
@@ -99,10 +104,10 @@ def _decode_entry(kind: EntryKind, data: Json, remote: HandlerFactory) -> Json:
     if kind == "prompts":
         values["arguments"] = [PromptArgument(**argument) for argument in data["arguments"]]
     if kind in ("prompts", "templates"):
-        completions = {
-            argument_name: remote(kind, name, str(argument_name), False) for argument_name in data[_COMPLETED]
-        }
-        values["completions"] = {**data["completions"], **completions}
+        completions = dict(data["completions"])
+        for argument_name in data[_COMPLETED]:
+            completions[argument_name] = remote(kind, name, str(argument_name), False)
+        values["completions"] = completions
     return values
 
 

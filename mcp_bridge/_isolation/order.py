@@ -1,4 +1,4 @@
-"""The order for a worker: the source to run, and its limits."""
+"""The options of isolation (IsolationOptions), and the order with which a worker starts (WorkerOrder)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
 
 MAX_WORKER_LINE = 64 * 1024 * 1024
-"""The longest line that a worker may send, in bytes."""
+"""The maximum number of bytes of a line of a worker."""
 CONTEXT_FIELDS = ("protocol_version", "principal", "session", "request_id")
-"""The attributes of a call's context that the worker gets as they are."""
+"""The attributes of a call's context that the worker gets unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
     """The limits of one worker.
 
-    `memory` (address space) and `file_size` are in bytes. `files` is how many may be open at once.
+    Attributes:
+        memory: The maximum number of bytes of its address space.
+        files: The maximum number of its open files.
+        file_size: The maximum number of bytes of a file it writes.
     """
 
     memory: int = 2 * 1024**3
@@ -37,11 +40,12 @@ class IsolationOptions:
     """How tools are isolated.
 
     Attributes:
-        tools: Patterns of the tools that run in workers. Without any, all tools of the source do.
+        tools: Patterns of the tools to run in workers. Without patterns, the whole source runs in workers.
         workers: The maximum number of processes. Each runs one call at a time.
-        env: The environment variables that workers get besides the usual ones.
+        limits: The limits of each worker.
+        env: The environment variables of workers, in addition to the usual ones.
         invokes: Patterns of the published tools that calls in workers may call, and of resources they may read.
-        sandbox: Without one, a worker is a plain process.
+        sandbox: The sandbox of workers. Without it, a worker is a plain process.
     """
 
     tools: tuple[str, ...] = ()
@@ -65,12 +69,14 @@ class WorkerOrder:
 
     Attributes:
         type: The type of the source.
-        options: Its raw options.
-        directory: The directory of relative paths.
+        name: The name of the source.
+        options: The options of the source as in the settings.
+        directory: The directory at which relative paths start.
         working_dir: The working directory of the source's modules.
         roots: Whether clients may replace the working directory by their root.
+        watch: Whether the source publishes again after its files have changed.
         is_whole: Whether no part of the source runs in the bridge's process.
-        selection: The result of `Selection.dump`. The agents of the source get only these tools.
+        selection: The result of `Selection.dump`. The agents of the source get only the selected tools.
     """
 
     type: str

@@ -1,15 +1,15 @@
-"""The workers of one source: one for each concurrent call up to a limit, and always at least one.
+"""WorkerPool: the workers of one source. There is one for each concurrent call up to a limit, and always at least one.
 
 A worker is in one of these states:
 
-- starting: it has a `WorkerStart`. The first call that needs a worker claims it.
-- free: in `_free`. The last one is used first, so that the others become idle and are ended.
-- in use: it is only in `_all`. Its call has a slot until the worker is free again or has ended, also if the call was
-  cancelled.
-- ended: `_watch_worker` removes it. If it was the last one, another is started.
+- starting: The worker has a `WorkerStart`. The first call that needs a worker claims it.
+- free: The worker is in `_free`. The last used one is used first, so the others become idle and end.
+- in use: The worker is only in `_all`. Its call keeps its slot until the worker is free again or has ended, even if the
+  call was cancelled.
+- ended: `_watch_worker` removes the worker. If it was the last one, another is started.
 
-If a start fails, the next one follows after a pause, which is doubled each time. Until one succeeds, calls fail at once
-with ToolUnavailable instead of waiting.
+If a start fails, the next one follows after a pause, which doubles each time. Until a start succeeds, calls fail at
+once with ToolUnavailable instead of waiting.
 """
 
 from __future__ import annotations
@@ -37,21 +37,24 @@ from mcp_bridge._runtime.limiter import Limiter, Slot
 logger = logging.getLogger("mcp_bridge.isolation")
 
 CANCEL_TIMEOUT = 1.0
-"""Seconds that a cancelled call has to end by itself; then its worker is killed."""
+"""Seconds in which a cancelled call has to end. After that, its worker is killed."""
 NESTED_TIMEOUT = 2.0
-"""Seconds that a call made by another call waits for a worker. A cancelled call ends within this time."""
+"""Seconds for which a nested call waits for a worker. A cancelled call ends within this time."""
 IDLE_TIMEOUT = 60.0
-"""Seconds after which idle workers are ended, all but one."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds between two attempts to start a worker, doubled after each failure."""
+"""Seconds between two checks for free workers. All but one of them are ended then."""
+FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
+"""Seconds between two attempts to start a worker. They double after each failure, up to the maximum."""
 UNAVAILABLE = "The process that this tool runs in cannot be started at the moment. Retry later."
 
 
 @dataclass(eq=False, slots=True)
 class WorkerStart:
-    """The start of a worker. Once it is finished, there is a worker, unless the start has failed.
+    """The start of a worker.
 
-    `is_claimed`: whether a call waits for it.
+    Attributes:
+        finished: Set at the end of the start.
+        is_claimed: Whether a call waits for the worker.
+        worker: The worker, or None if the start has failed or is not finished.
     """
 
     finished: anyio.Event = field(default_factory=anyio.Event)
@@ -62,10 +65,14 @@ class WorkerStart:
 class WorkerPool:
     """A limited number of workers, each with one call at a time.
 
-    A call made by one of these calls gets one of as many more workers. It is rejected if none is free for
-    `NESTED_TIMEOUT`: waiting longer could be a deadlock, because its caller might have the last one. `on_message` gets
-    the offers and notifications of workers. If `current` is set, only workers that have made this offer are called.
-    `command` is what runs in a worker.
+    A nested call, which one of these calls makes, gets one of as many more workers. It is rejected if none is free for
+    `NESTED_TIMEOUT`: waiting longer could be a deadlock, because its caller might have the last one.
+
+    `on_message` gets the offers and notifications of workers. `command` is the command line of a worker.
+
+    Attributes:
+        isolation: How tools are isolated.
+        current: If it is set, only workers that have made this offer are called.
     """
 
     def __init__(
@@ -88,13 +95,17 @@ class WorkerPool:
         self._nested_slots = Limiter(isolation.workers)
         self._is_nested: ContextVar[bool] = ContextVar("is_nested", default=False)
         self._tasks: TaskGroup | None = None
+        # Seconds before the next start after a failure.
         self._pause = 0.0
-        self._broken = self._is_restarting = False
+        # Whether the last start has failed.
+        self._is_broken = False
+        self._is_restarting = False
 
     async def run(self, *, task_status: TaskStatus[SourceError | None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Own the workers until cancelled. The task is started with the error of the first worker's start, or None.
+        """Own the workers until cancelled.
 
-        Raises FailedSource if the source in the first worker has failed.
+        The task has started once the first start of a worker has ended. The value for `tasks.start` is the error of
+        this start, or None. Raises FailedSource if the source in the first worker has failed.
         """
         try:
             async with anyio.create_task_group() as self._tasks:
@@ -122,7 +133,7 @@ class WorkerPool:
         Raises:
             ToolCrashed: the call ended its worker.
             ToolUnavailable: no worker can be started.
-            Overloaded: there are too many calls made by calls.
+            Overloaded: there are too many nested calls.
             Exception: whatever the call raised.
         """
         slot = await self._acquire_slot(request, ctx)
@@ -142,7 +153,7 @@ class WorkerPool:
             logger.warning("source %r: %s %r %s", self._order.name, request.label, request.name, reason)
             raise ToolCrashed(request.name, reason, kind=request.label) from None
         except BaseException:
-            # The call was cancelled, unless its result is too large.
+            # The call was cancelled, or its result is too large. In both cases, the worker may still be busy.
             self._start_task(self._cancel_call, worker, slot)
             raise
         finally:
@@ -155,7 +166,7 @@ class WorkerPool:
         return result
 
     async def _acquire_slot(self, request: WorkerCall, ctx: RunningCall) -> Slot:
-        """Wait for a worker. Tools and clients take turns, as they do in the pipeline."""
+        """Wait for a slot. Tools and clients take turns, as in the pipeline. Raises Overloaded for a nested call."""
         if self._is_nested.get():
             with anyio.move_on_after(NESTED_TIMEOUT):
                 return await self._nested_slots.acquire()
@@ -163,6 +174,7 @@ class WorkerPool:
         keys = [f"{request.kind}/{request.name}"]
         if ctx.client is not None:
             keys.append(ctx.client)
+        # The pipeline has limits for each client and tool, so there are none here.
         return await self._slots.acquire(tuple(keys), quotas=[(key, math.inf) for key in keys])
 
     async def _acquire_worker(self, request: WorkerCall) -> WorkerProcess:
@@ -175,7 +187,7 @@ class WorkerPool:
                 await self._wait_for_worker(worker)
             if self._is_usable(worker):
                 return worker
-            # It is alive if its offer is out of date.
+            # A live worker is only unusable if its offer is out of date.
             if worker.is_alive:
                 self._start_task(worker.close)
         while self._free:
@@ -185,14 +197,14 @@ class WorkerPool:
             self._start_task(worker.close)
         start = next((start for start in self._starts if not start.is_claimed), None)
         if start is None:
-            if self._broken:
+            if self._is_broken:
                 raise ToolUnavailable(UNAVAILABLE)
             start = self._schedule_start()
         start.is_claimed = True
         try:
             await start.finished.wait()
         except BaseException:
-            # The call is cancelled, so the next one gets the worker.
+            # The call is cancelled, so another call can have the worker.
             start.is_claimed = False
             if start.worker is not None:
                 self._free.append(start.worker)
@@ -206,13 +218,14 @@ class WorkerPool:
 
     async def _wait_for_worker(self, worker: WorkerProcess) -> None:
         """Wait for the busy worker with the state of a call, until it is free or has ended. Raises Overloaded."""
-        # The call of that worker may wait for this one.
+        # The caller of this call may run in that worker, and wait for this call.
         if self._is_nested.get():
             raise Overloaded("The worker that keeps the state of this call is in use. Retry later.")
         event = self._affinity.start_waiting(worker)
         try:
             await event.wait()
         except BaseException:
+            # The worker was handed over to this call just before its cancellation.
             if event.is_set():
                 self._free_worker(worker)
             else:
@@ -234,7 +247,7 @@ class WorkerPool:
     async def _run_start(self, start: WorkerStart) -> None:
         try:
             start.worker = await self._start_worker()
-            self._broken = False
+            self._is_broken = False
             if not start.is_claimed:
                 self._free.append(start.worker)
         except SourceError as error:
@@ -244,7 +257,7 @@ class WorkerPool:
             start.finished.set()
 
     def _report_failure(self, error: SourceError) -> None:
-        self._broken = True
+        self._is_broken = True
         self._extend_pause()
         text = "source %r: no worker can be started (next attempt in %g s): %s"
         logger.error(text, self._order.name, self._pause, error)
@@ -264,7 +277,7 @@ class WorkerPool:
         return worker
 
     async def _watch_worker(self, worker: WorkerProcess) -> None:
-        """When a worker has ended, start another if it was the last."""
+        """Wait for the end of a worker, and start another one if it was the last."""
         await worker.ended.wait()
         self._all.discard(worker)
         self._affinity.forget_worker(worker)
@@ -277,8 +290,8 @@ class WorkerPool:
             self._schedule_restart()
 
     def _extend_pause(self) -> None:
-        """Back off, so workers that end without a call are not started over and over."""
-        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+        """Double the pause, so workers that end without a call are not started all the time."""
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), MAX_PAUSE)
 
     def _schedule_restart(self) -> None:
         if not self._is_restarting:
@@ -288,7 +301,7 @@ class WorkerPool:
     async def _restart_after_pause(self) -> None:
         try:
             await anyio.sleep(self._pause)
-            if self._broken or not self._all:
+            if self._is_broken or not self._all:
                 self._schedule_start()
         finally:
             self._is_restarting = False

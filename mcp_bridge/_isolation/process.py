@@ -1,15 +1,16 @@
-"""One worker process, as the bridge sees it: its start, its calls one after the other, its shutdown.
+"""WorkerProcess: one worker process, as the bridge sees it, from its start over its calls to its end.
 
 A worker is started with an order, and sends an offer. Then it runs one call at a time, until it is closed or killed, or
 ends. What it sends is read in one place, by `_read_messages`:
 
     {"say": "offer", ...}                       outside of calls: its entries, also when they change
     {"say": "log" | "updated" | "secrets", ...}  at any time: notifications of the source
+    {"say": "failed", ...}                      outside of calls: the source has failed
     {"say": "progress" | "ask" | ..., "id": 7}   during call 7: its notifications and requests
     {"say": "result", "id": 7, ...}              the end of call 7
 
 The messages of a call go into the stream that `start_call` returns. Messages that belong to an earlier call are
-dropped. The code of tools controls the process, so it may send anything; a message that is invalid ends it.
+dropped. The code of tools controls the process, so it may send anything. An invalid message ends the worker.
 """
 
 from __future__ import annotations
@@ -41,32 +42,32 @@ from mcp_bridge._runtime.token_bucket import TokenBucket
 logger = logging.getLogger("mcp_bridge.isolation")
 
 MESSAGE_BUFFER = 64
-"""Messages of a call that are buffered before the worker has to wait."""
+"""The maximum number of messages of a call that are buffered. With more, the worker has to wait."""
 MESSAGE_RATE, MESSAGE_BURST = 2_000, 10_000
-"""The rate per second and the burst of messages of a worker that are handled. A long message counts once per KiB.
-Results of calls do not count, replies to the worker do."""
+"""How many messages of a worker are handled: per second on average, and in one burst. A long message counts once more
+per KiB. Replies to the worker count, results of calls do not."""
 OFFER_COST = 100
-"""How many messages an offer counts as, because each is published to the clients."""
+"""The number of messages for which an offer counts, because it is published to all clients."""
 START_TIMEOUT = 60.0
-"""Seconds that a worker may take until its first offer."""
+"""Seconds in which a worker has to make its first offer."""
 CLOSE_TIMEOUT = 2.0
-"""Seconds that a worker may take to end by itself."""
+"""Seconds in which a worker has to end after its input was closed."""
 OFFER_START = b'{"say":"offer"'
-"""How the line of an offer begins. An offer may have any number of values, because a source may have many tools."""
+"""The start of the line of an offer. An offer may have any number of values, because a source may have many tools."""
 
 
 class FailedSource(SourceError):
-    """The source in a worker has failed, rather than the process. So another worker would fail as well."""
+    """The source in a worker has failed, and not only the process. So the source would fail in another worker, too."""
 
 
 class WorkerProcess:
     """A process with a source. It runs one call at a time.
 
     Attributes:
-        offer: Its last offer.
+        offer: The last offer of its source.
         offered: Set after the first offer, or if there will be none.
         ended: Set after the end of the process.
-        problem: Why it cannot run its source.
+        problem: Why the source has failed, or an empty text.
     """
 
     def __init__(
@@ -76,13 +77,18 @@ class WorkerProcess:
         on_message: Callable[[Json], None],
         command: Sequence[str] = (),
     ) -> None:
-        """Prepare a worker. `on_message` gets offers and notifications of its source. `command` runs in it."""
+        """Prepare a worker. `on_message` gets the offers and notifications of its source.
+
+        `command` is the command line of the process.
+        """
         self._order = order
         self._isolation = isolation
         self._on_message = on_message
-        self._command = [*command] or [sys.executable, "-P", "-m", "mcp_bridge._isolation.worker"]
+        # With -P, files in the working directory cannot take the place of modules.
+        self._command = list(command) or [sys.executable, "-P", "-m", "mcp_bridge._isolation.worker"]
         self._process: SupervisedProcess | None = None
         self._writer: MessageWriter | None = None
+        # The number of calls so far, which is also the id of the current one, and the Unix time of its start.
         self._calls = 0
         self._called_at = 0.0
         # The processes that run between calls.
@@ -132,7 +138,7 @@ class WorkerProcess:
         self._idle_processes = await anyio.to_thread.run_sync(worker_system.list_processes, self._process.pid)
 
     def start_call(self, request: Json) -> MemoryObjectReceiveStream[Json]:
-        """Send a call; return the stream of the worker's messages up to the result. It breaks if the worker ends."""
+        """Send a call. Return the stream of its messages up to the result, which breaks if the worker ends."""
         self._called_at = time.time()
         self._close_call_stream()
         self._calls += 1
@@ -144,16 +150,16 @@ class WorkerProcess:
         return messages
 
     async def reply(self, number: Any, response: Json) -> None:
-        """Respond to a request of the call. Wait while the worker does not read."""
+        """Respond to the request of the call with this number. Wait while the worker does not read."""
         length = self._send_message({"do": "reply", "id": number, **response})
         self._budget.charge(length / 1024)
         if self._writer is not None:
             await self._writer.flush(math.inf)
 
     async def cancel_call(self, timeout: float) -> bool:
-        """Cancel the worker's call; return whether it has ended within `timeout` seconds.
+        """Cancel the call of the worker. Return whether the call has ended within `timeout` seconds.
 
-        The programs that the call has started are killed: some tools, such as shells, leave them running.
+        The programs the call has started are killed, because some tools, such as shells, leave them running.
         """
         with anyio.move_on_after(timeout):
             self._send_message({"do": "cancel", "id": self._calls})
@@ -171,7 +177,7 @@ class WorkerProcess:
             self._process.terminate()
 
     async def close(self) -> None:
-        """Close its input, so it can end. Kill it if it does not."""
+        """Close the input of the process, so it ends. Kill the process if it does not."""
         self._writer = None
         if self._process is not None:
             self._process.close_input()
@@ -191,7 +197,7 @@ class WorkerProcess:
         return len(line)
 
     async def _run_until_ended(self, process: SupervisedProcess, writer: MessageWriter) -> None:
-        """Read its output until it has ended, and release it."""
+        """Carry messages until the process has ended, and release everything that waits for it."""
         try:
             await process.run(lambda: self._read_messages(process), writer.run)
         finally:
@@ -205,9 +211,11 @@ class WorkerProcess:
     async def _read_messages(self, process: SupervisedProcess) -> None:
         lines = JsonLines(MAX_WORKER_LINE, unbounded=OFFER_START)
         try:
-            while data := await process.output.read():
+            data = await process.output.read()
+            while data:
                 for message, length in lines.feed(data):
                     await self._handle_message(message, length)
+                data = await process.output.read()
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             logger.warning("a worker of source %r sent an invalid message: %s", self._order.name, problem)
@@ -219,7 +227,7 @@ class WorkerProcess:
             message = {"say": "too long"}
         event = message["say"]
         is_result = event == "result" and message.get("id") == self._calls and self._call_stream is not None
-        # A worker that floods the bridge has to wait, except with the result of a call.
+        # A worker that floods the bridge has to wait. A call has only one result, so that need not wait.
         if not is_result:
             self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
             await self._budget.wait_while_empty()
@@ -238,7 +246,7 @@ class WorkerProcess:
         # An oversized line is not parsed, so it counts as a message of the current call.
         elif is_oversized or message.get("id") == self._calls:
             if self._call_stream is not None:
-                # It is closed if the call has ended.
+                # The receiver closes the stream if it abandons the call.
                 with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await self._call_stream.send(message)
             if event == "result":

@@ -1,4 +1,7 @@
-"""IsolatedSource runs all or some tools of a source in worker processes."""
+"""IsolatedSource: runs all or some tools of a source in worker processes.
+
+It stands in for the source: it publishes an offer whose handlers send each call to a worker of its WorkerPool.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ _KIND_NAMES = {"tools": "tool", "resources": "resource", "templates": "resource"
 
 
 class IsolatedSource(Source):
-    """A source in worker processes.
+    """A source whose tools run in worker processes.
 
-    With patterns of tools, `inner` runs in the bridge's process too, and tools that match no pattern are called there.
-    Without patterns, nothing of the source is imported there.
+    If the isolation has patterns of tools, the source `inner` runs in the bridge's process, too, and tools that match
+    no pattern are called there. Without patterns, only workers import the code of the source.
     """
 
     def __init__(self, inner: Source, order: WorkerOrder, isolation: IsolationOptions) -> None:
@@ -43,12 +46,16 @@ class IsolatedSource(Source):
         self._order = order
         self._isolation = isolation
         self._pool = WorkerPool(order, isolation, self._handle_message)
+        # The message of the current offer, if workers make the offer.
         self._current: Json | None = None
         self._offer = Offer()
         self._publish: Publish | None = None
         self._selection = Selection.restore(order.selection)
+        # The handlers of tools by name, and by whether they take the context. A later offer gets the same handlers, so
+        # that unchanged tools are equal to the published ones. With new handlers, they would count as changed.
         self._tool_handlers: dict[tuple[str, bool], Callable[..., Any]] = {}
         self._tools: dict[str, ToolEntry] = {}
+        # For each tool that an agent in a worker has called: its entry in the offer, and the published entry.
         self._nested: dict[str, tuple[ToolEntry, ToolEntry | None]] = {}
 
     def hide(self, secrets: Iterable[str]) -> None:
@@ -57,15 +64,18 @@ class IsolatedSource(Source):
             self._inner.hide(secrets)
 
     def attach(self, services: SourceServices) -> None:
-        """Pass the services on to the part in the bridge's process. Workers get theirs from the order."""
+        """Pass the services on to the part of the source in the bridge's process.
+
+        A worker makes the services of its part from its order.
+        """
         super().attach(services)
         if self._isolation.tools:
             self._inner.attach(services)
 
     async def run(self, publish: Publish) -> None:
-        """Publish the offers of workers until cancelled. Raises SourceError if the source in them has failed.
+        """Publish the offers of workers until cancelled. Raises SourceError if the source in the first one has failed.
 
-        If the first worker cannot be started, the attempts go on, and the offer has a problem until one succeeds.
+        If no worker can be started, the attempts go on, and the offer has a problem until one succeeds.
         """
         if self._isolation.sandbox is not None:
             memory = self._isolation.limits.memory
@@ -90,34 +100,37 @@ class IsolatedSource(Source):
             raise SourceError(f"{type(error).__name__}: {error}") from error
 
     def _split_offer(self, offer: Offer) -> Offer:
-        """Return an offer of the bridge's process. Its tools are called in workers if they match a pattern."""
+        """Return an offer of the bridge's process, with remote handlers for the tools that match a pattern."""
         self._tools = {entry.name: entry for entry in offer.tools}
         unused_patterns = set(self._isolation.tools)
         tools = []
-        for tool in offer.tools:
-            entry = tool
+        for entry in offer.tools:
             patterns = [pattern for pattern in self._isolation.tools if fnmatchcase(entry.name, pattern)]
             unused_patterns.difference_update(patterns)
             if patterns:
-                entry = replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True))
-            tools.append(entry)
+                tools.append(replace(entry, handler=self._make_remote_handler("tools", entry.name, "", True)))
+            else:
+                tools.append(entry)
         self._inner.use_tools(tools)
-        # With a typing error in a pattern, a tool would run in the bridge's process unnoticed.
+        # Because of a typing error in a pattern, a tool would run in the bridge's process unnoticed.
         problems = [f"isolation: no tool matches '{pattern}'" for pattern in sorted(unused_patterns)]
         return replace(offer, tools=tools, problems=[*offer.problems, *problems])
 
     def _handle_message(self, message: Json) -> None:
+        """Handle an offer or a notification of a worker."""
         event = message.pop("say")
         if event == "log":
-            level, text = message.get("level"), f"{message.get('logger')}: {message.get('text')}"
+            level = message.get("level")
+            text = f"{message.get('logger')}: {message.get('text')}"
             logger.log(level if isinstance(level, int) else logging.ERROR, "source %r: %s", self.name, text)
         elif event == "secrets":
-            # Sources that read no secrets must not choose what is redacted.
+            # The code of a tool could otherwise have anything redacted in the results of other sources.
             if self._inner.reads_secrets:
                 self.services.hide_secrets([str(secret) for secret in message["secrets"]])
         elif event == "updated":
             if self.services.report_update is not None:
                 self.services.report_update(str(message.get("uri")))
+        # The first offer counts. Other workers make the same one, unless the files of the source have changed.
         elif self._current is None or (self._order.watch and message != self._current):
             self._update_offer(message)
 
@@ -129,6 +142,7 @@ class IsolatedSource(Source):
             return
         self._tools = {entry.name: entry for entry in self._offer.tools}
         self._current = offer
+        # Workers with an older offer have old code.
         self._pool.current = offer if self._order.watch else None
         if self._publish is not None:
             self._publish(self._offer)
@@ -162,14 +176,16 @@ class IsolatedSource(Source):
         if argument:
             return complete_in_worker
         handler = call if context else call_without_context
-        return self._tool_handlers.setdefault((name, context), handler) if kind == "tools" else handler
+        if kind == "tools":
+            return self._tool_handlers.setdefault((name, context), handler)
+        return handler
 
     def _publish_tool(self, ctx: RunningCall, tool: ToolEntry) -> ToolEntry:
-        """Return the published entry of a tool for an agent in a worker, with the handler of `tool`.
+        """Return the published entry of a tool that an agent in a worker calls, with the handler of `tool`.
 
-        The definition is that of the offer, not that of the worker. Only tools of a subagent's modules are in no offer.
-        Raises Denied for a tool that is not selected, and for the name of another source's tool, because users could be
-        asked to approve something else.
+        Policies decide by the definition in the offer, which the worker cannot change. Only tools of a subagent's
+        modules are in no offer. Raises Denied for a tool that is not selected, and for the name of another source's
+        tool, because a user could be asked to approve that one instead.
         """
         offer_entry = self._tools.get(tool.name)
         last_entry, published_entry = self._nested.get(tool.name, (None, None))
@@ -178,7 +194,7 @@ class IsolatedSource(Source):
             if offer_entry is not None:
                 entry = replace(offer_entry, handler=tool.handler)
             published_entry = next(iter(self._selection.select_tools([entry], self.name)), None)
-            # The cache of results compares entries by identity, so the same entry is returned next time.
+            # The policy `cache` compares entries by identity, so the next call gets the same entry.
             if offer_entry is not None:
                 self._nested[tool.name] = offer_entry, published_entry
         if published_entry is None:

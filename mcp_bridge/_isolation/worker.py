@@ -1,6 +1,7 @@
-"""A worker process: runs one source, and its calls one after the other. `python -m mcp_bridge._isolation.worker`.
+"""The program of a worker process: runs one source, and its calls one after the other.
 
-Its standard streams are the connection to the bridge. What tools print goes to stderr, and they read nothing.
+The bridge starts `python -m mcp_bridge._isolation.worker`. The standard streams of the process are its connection to
+the bridge. What tools print goes to stderr, and their standard input is empty.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from mcp_bridge._runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge._runtime.tracebacks import format_exception
 
 _THREADS = 8
-"""A call has one thread; a cancelled call may keep others for a moment."""
-_PAUSE = 0.02
-"""Seconds between two checks for threads that are still running."""
+"""The maximum number of threads for handlers. A call needs one, and cancelled calls may keep others for a moment."""
+_CHECK_INTERVAL = 0.02
+"""Seconds between two checks whether threads of a cancelled call still run."""
 
 
 class SourceRunner:
@@ -57,11 +58,14 @@ class SourceRunner:
         self._link = link
         self._limits = limits
         self._threads = ThreadPool(_THREADS)
+        # The entries of the last offer by kind and name, and those that were called, also by the completed argument.
         self._entries: dict[tuple[EntryKind, str], Any] = {}
         self._prepared: dict[tuple[str, str, str], PreparedEntry] = {}
+        # The scopes of calls by their ids.
         self._running: dict[int, anyio.CancelScope] = {}
 
     async def run(self, order: WorkerOrder) -> None:
+        """Run the source of the order until the bridge ends the connection."""
         soon = make_call_soon()
         async with anyio.create_task_group() as tasks:
             self._link.listen(
@@ -73,7 +77,7 @@ class SourceRunner:
 
     def _handle_message(self, message: Json, tasks: TaskGroup) -> None:
         if message["do"] == "call":
-            # A cancellation may arrive before the task of the call begins.
+            # The scope exists before the task of the call begins, because a cancellation may arrive earlier.
             scope = self._running[message["id"]] = anyio.CancelScope()
             tasks.start_soon(self._run_call, message, scope)
         elif message["id"] in self._running:
@@ -93,7 +97,8 @@ class SourceRunner:
             self._link.send_message({"say": "failed", "problem": problem})
 
     def _publish_offer(self, offer: Offer) -> None:
-        self._entries, self._prepared = index_entries(offer), {}
+        self._entries = index_entries(offer)
+        self._prepared = {}
         self._link.send_message({"say": "offer", **encode_offer(offer)})
 
     def _report_secrets(self, secrets: Iterable[str]) -> None:
@@ -101,14 +106,15 @@ class SourceRunner:
         self._link.send_message({"say": "secrets", "secrets": list(secrets)})
 
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
-        """Run a call, and send a result whatever it does."""
+        """Run a call, and send a result in any case."""
         number = message["id"]
         outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
         with scope:
             if not scope.cancel_called:
                 outcome = await self._run_safely(message)
+        # The bridge sends the next call after the result, so a cancelled call must really have ended.
         while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
-            await anyio.sleep(_PAUSE)
+            await anyio.sleep(_CHECK_INTERVAL)
         del self._running[number]
         line = _encode_line({"say": "result", "id": number}, outcome)
         if len(line) > MAX_WORKER_LINE or has_too_many_values(line):
@@ -116,12 +122,12 @@ class SourceRunner:
         self._link.send_line(line)
 
     async def _run_safely(self, message: Json) -> Json:
-        """Return the result or the error of a call as JSON. Only its cancellation is raised."""
+        """Return the result or the error of a call as JSON. Only the cancellation by the bridge is raised."""
         watch = CancellationWatch()
         try:
             return await watch.run(self._invoke_handler(message))
         except BaseException as error:
-            # The bridge cancels the scope of the call.
+            # A cancellation by the bridge ends the task. Anything else is an error of the tool.
             if is_being_cancelled(error):
                 raise
             return _encode_failure(error, self._limits)
@@ -142,7 +148,7 @@ class SourceRunner:
                 result = to_result(to_messages(value))
             else:
                 result = to_result(to_contents(value, "", self._entries[kind, name].mime_type))
-            # As JSON, a result takes many times as much memory, so do not encode one that is too long in any case.
+            # Encoding takes many times the memory of a result, so one that is certainly too long is not encoded.
             if _estimate_length(result) > MAX_WORKER_LINE:
                 raise make_size_error()
             return {"result": encode_result(result, of_prompt=kind == "prompts" and not argument_name)}
@@ -155,10 +161,9 @@ class SourceRunner:
             raise ToolUnavailable(f"'{name}' no longer exists. List the available entries again.")
         prepared = self._prepared.get((kind, name, argument_name))
         if prepared is None:
-            handled = (
-                SimpleNamespace(handler=adapt_completion(entry.completions[argument_name])) if argument_name else entry
-            )
-            prepared = PreparedEntry(handled)
+            if argument_name:
+                entry = SimpleNamespace(handler=adapt_completion(entry.completions[argument_name]))
+            prepared = PreparedEntry(entry)
             self._prepared[kind, name, argument_name] = prepared
         return prepared
 
@@ -187,14 +192,14 @@ def _build_source(order: WorkerOrder) -> Source:
         uses_roots=order.roots,
     )
     options = model.model_validate(order.options) if model is not None else None
-    built = source_class.build(order.name, options, context)
+    source = source_class.build(order.name, options, context)
     if order.is_whole:
-        built.disable_middleware()
-    return built
+        source.disable_middleware()
+    return source
 
 
 def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
-    """Return the error of a call as JSON. After a MemoryError the worker cannot be trusted and has to end."""
+    """Return the error of a call as JSON. After a MemoryError, the worker cannot be trusted, so it is a "crash"."""
     if isinstance(error, MemoryError):
         return {"crash": f"needed more than {limits.memory >> 20} MiB of memory"}
     if isinstance(error, CallError):
@@ -203,7 +208,7 @@ def _encode_failure(error: BaseException, limits: WorkerLimits) -> Json:
 
 
 def _estimate_length(result: Any) -> int:
-    """Return a lower bound of the length of a result, without encoding it."""
+    """Return a lower bound for the length of an encoded result."""
     items = result.content if isinstance(result.content, list | tuple) else [result.content]
     values = [result.output]
     for item in items:
@@ -212,6 +217,7 @@ def _estimate_length(result: Any) -> int:
 
 
 def _encode_line(head: Json, body: Json) -> bytes:
+    """Encode a message. If JSON cannot express the body, the message has an error, or a log record with other text."""
     try:
         return dump_json({**head, **body}) + b"\n"
     except (TypeError, ValueError, RecursionError):
@@ -224,7 +230,7 @@ def _encode_line(head: Json, body: Json) -> bytes:
 
 
 def _run_soon(soon: CallSoon, function: Callable[[], Any]) -> None:
-    # The loop may have ended.
+    # The event loop may have ended.
     with suppress(RuntimeError):
         soon(function)
 
@@ -233,15 +239,15 @@ def main() -> None:
     """Run a worker. The first line of its input is the order."""
     with reserve_stdio() as pipes:
         link = WorkerLink(pipes)
-        first = link.read_order()
-        limits = WorkerLimits(**first["limits"])
+        order = link.read_order()
+        limits = WorkerLimits(**order["limits"])
         logging.getLogger().addHandler(BridgeLogHandler(link))
         uncaught_errors.install_hooks()
-        for name, level in first["levels"].items():
+        for name, level in order["levels"].items():
             logging.getLogger(name or None).setLevel(level)
         worker_system.apply_limits(limits)
-        inside = SourceRunner(link, limits)
-        anyio.run(inside.run, WorkerOrder(**first["order"]), backend_options={"loop_factory": make_loop_factory()})
+        runner = SourceRunner(link, limits)
+        anyio.run(runner.run, WorkerOrder(**order["order"]), backend_options={"loop_factory": make_loop_factory()})
     # Threads of amplifier_core crash an interpreter that is being finalized.
     if "amplifier_core" in sys.modules:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""The context of a call inside a worker. It sends requests to the bridge, because the client is there."""
+"""IsolatedCall: the context of a call inside a worker. It sends requests to the bridge, which has the client."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from mcp_bridge._runtime.thread_pool import ThreadPool
 from mcp_bridge._runtime.tracebacks import format_exception
 
 MAX_TRIES = 3
-"""How often a question is asked again because its type rejects the answer."""
+"""The number of answers after which a question fails, because its Python type rejects all of them."""
 
 
 class IsolatedCall(RunningCall):
-    """A running call, as its tool sees it inside a worker."""
+    """A running call, as its tool sees it inside a worker. `run` is the number of a nested run (`NestedRuns`)."""
 
     __slots__ = (
         "_attempt", "_call", "_end", "_idempotency_key", "_link", "_run", "_scope", "_state_key", "_threads",
@@ -90,17 +90,16 @@ class IsolatedCall(RunningCall):
         problems: dict[str, list[str]] = {}
         for _ in range(MAX_TRIES):
             open_questions = {key: question for key, question in questions.items() if key not in answers}
-            sent = {
-                key: encode_question(_add_problems(question, problems.get(key, [])))
-                for key, question in open_questions.items()
-            }
-            reply = await self._ask_bridge("put", questions=sent)
+            encoded_questions = {}
+            for key, question in open_questions.items():
+                encoded_questions[key] = encode_question(_add_problems(question, problems.get(key, [])))
+            reply = await self._ask_bridge("put", questions=encoded_questions)
             problems = {}
             for key, answer in reply["answer"].items():
                 try:
                     answers[key] = decode_answer(answer, open_questions[key])
                 except InvalidFormData as error:
-                    # It fits the schema, but not the type.
+                    # The bridge has checked the answer by the schema, but only the worker has the Python type.
                     problems[key] = error.problems
             if not problems:
                 return {key: answers[key] for key in questions}
@@ -121,14 +120,18 @@ class IsolatedCall(RunningCall):
 
     async def fetch_resource(self, uri: str) -> ToolResult:
         """Read a published resource. Raises ResourceNotFound."""
-        return decode_result((await self._ask_bridge("read", uri=uri))["answer"])
+        reply = await self._ask_bridge("read", uri=uri)
+        return decode_result(reply["answer"])
 
     def open_session_state(self) -> StateValues:
         """Return the values of the session. The bridge stores them."""
         return WorkerState(self._ask_bridge)
 
     async def invoke_entry(self, entry: ToolEntry, arguments: Any = None, known_as: str = "") -> ToolResult:
-        """Call a tool of this process under the pipeline of the bridge, so it may run any number of times."""
+        """Call a tool of this process in the pipeline of the bridge.
+
+        The bridge orders each run of the tool. With policies such as `retry`, there may be none, or several.
+        """
         reply = await self._ask_bridge(
             "begin",
             name=entry.name_in_source,
@@ -148,7 +151,7 @@ class IsolatedCall(RunningCall):
             with ctx._limit_time():
                 value = await prepared.run(order["arguments"], ctx, self._threads)
                 return {"result": encode_result(to_result(value))}
-            # The bridge knows that its time limit has passed, whatever the error is.
+            # The time limit has passed. The bridge knows that, and ignores the error.
             return {"error": encode_error(TimeoutError())}
         except Exception as error:
             notes = "" if isinstance(error, CallError) else format_exception(error)
@@ -163,13 +166,14 @@ class IsolatedCall(RunningCall):
 
     async def _ask_bridge(self, what: str, **data: Any) -> Any:
         request = {"id": self._call, "within": self._run, "what": what, **data}
-        # Only the bridge knows whether its clock runs while it handles the request.
+        # The time limit may pause during the request, for example while a user is asked. Only the bridge knows that,
+        # and its reply has the time that is left.
         if self._scope is not None:
             self._scope.deadline = math.inf
         try:
             reply = await asyncio.wrap_future(self._link.send_request(request))
         except QuestionExpired:
-            # If the call is being cancelled, its code receives that instead of this error.
+            # If the call is being cancelled, its code receives the cancellation instead of this error.
             await checkpoint()
             raise
         self._set_time_left(reply["left"])
@@ -190,13 +194,14 @@ class IsolatedCall(RunningCall):
 
 
 class WorkerState:
-    """The state of the session, as `StateValues`. `ask` sends a request to the bridge."""
+    """The state of the session (`StateValues`), which the bridge stores. `ask` sends a request to the bridge."""
 
     def __init__(self, ask: Callable[..., Awaitable[Any]]) -> None:
         self._ask = ask
 
     async def read_value(self, key: str) -> Any:
-        return (await self._ask("read state", key=key))["answer"]
+        reply = await self._ask("read state", key=key)
+        return reply["answer"]
 
     async def write_value(self, key: str, value: Any) -> None:
         await self._ask("write state", key=key, value=encode_value(key, value))

@@ -1,4 +1,4 @@
-"""A worker's connection to the bridge: a thread receives, and any thread may send."""
+"""WorkerLink: a worker's connection to the bridge. A separate thread receives, and any thread may send."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mcp_bridge._protocol.line_channel import BlockingLineChannel
 from mcp_bridge._runtime.stdio_descriptors import StdioPipes
 
 EXIT_TIMEOUT = 1.0
-"""Seconds that the process has to end by itself once the bridge has gone."""
+"""Seconds in which the process has to end by itself after the end of the connection."""
 
 
 class WorkerLink:
     """Sends requests and notifications to the bridge, and receives its messages.
 
-    A thread of its own receives, because a tool may block the event loop: a call that waits for a response in a thread
-    still gets it, and a worker does not outlive its bridge.
+    A separate thread receives, because a tool may block the event loop. A call in a thread still gets the responses for
+    which it waits, and a worker does not outlive its bridge.
     """
 
     def __init__(self, pipes: StdioPipes) -> None:
@@ -30,20 +30,23 @@ class WorkerLink:
         self.send_message = self._channel.send
         self.send_line = self._channel.send_line
         self._numbers = itertools.count(1)
-        self._asked: dict[int, Future[Any]] = {}
+        # The requests without a response, by their numbers.
+        self._requests: dict[int, Future[Any]] = {}
+        # The id of the last call that the bridge has cancelled.
         self._cancelled_call: Any = None
 
     def listen(self, on_message: Callable[[Json], None], on_end: Callable[[], None]) -> None:
         """Start to receive.
 
-        `on_message` gets all messages but responses. When the bridge has gone, `on_end` is called and the process ends.
+        `on_message` gets all messages but responses. At the end of the connection, `on_end` is called and the process
+        ends.
         """
         threading.Thread(
             target=self._receive_messages, args=(on_message, on_end), name="mcp-bridge link", daemon=True
         ).start()
 
     def read_order(self) -> Json:
-        """Wait for the first line and return it. Raises ValueError if the input ends before."""
+        """Wait for the first line, and return it. Raises ValueError if the input ends before it."""
         order: Json | None = self._channel.receive()
         if order is None:
             raise ValueError("the input has ended without an order for this worker")
@@ -52,7 +55,7 @@ class WorkerLink:
     def send_request(self, message: Json) -> Future[Any]:
         """Send a request. The future has the whole response, or raises the error in it."""
         number = next(self._numbers)
-        future = self._asked[number] = Future()
+        future = self._requests[number] = Future()
         # The bridge does not respond to requests of a cancelled call.
         if message["id"] == self._cancelled_call:
             self._fail_request(number)
@@ -81,15 +84,16 @@ class WorkerLink:
             self._fail_requests()
 
     def _fail_requests(self) -> None:
-        """Fail all pending requests, so threads do not wait for them any longer."""
-        for number in list(self._asked):
+        """Fail all requests without a response, so threads no longer wait for them."""
+        for number in list(self._requests):
             self._fail_request(number)
 
     def _fail_request(self, number: int) -> None:
         self._finish_request({"id": number, "error": encode_error(QuestionExpired("The call was cancelled."))})
 
     def _finish_request(self, message: Json) -> None:
-        future = self._asked.pop(message["id"], None)
+        future = self._requests.pop(message["id"], None)
+        # The code that has sent the request may have cancelled the future.
         if future is None or not future.set_running_or_notify_cancel():
             return
         if "error" in message:

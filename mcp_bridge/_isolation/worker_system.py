@@ -1,4 +1,4 @@
-"""Limits, signals and exit statuses of worker processes. Systems support different parts of them."""
+"""What workers need from the operating system: limits, lists of processes, and the meaning of exit statuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcp_bridge._isolation.order import WorkerLimits
 
 _CLOCK_ERROR = 1.0
-"""Seconds by which Linux reports the start of a process too early: it counts from a boot time in whole seconds."""
+"""Seconds by which the start of a process may seem too early. Linux counts from a boot time in whole seconds."""
 
 if TYPE_CHECKING:
     import psutil
@@ -27,19 +27,19 @@ def apply_limits(limits: WorkerLimits) -> None:
     _lower_limit(resource.RLIMIT_NOFILE, limits.files)
     _lower_limit(resource.RLIMIT_FSIZE, limits.file_size)
     _lower_limit(resource.RLIMIT_CORE, 0)
-    # Further writing raises OSError then, instead of ending the process.
+    # By default, SIGXFSZ ends a process that writes too large a file. Without the signal, writing raises OSError.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
-def _lower_limit(which: int, most: int) -> None:
+def _lower_limit(which: int, limit: int) -> None:
     import resource
 
-    _, hard = resource.getrlimit(which)
-    if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    # macOS has no limit of the address space.
+    _, hard_limit = resource.getrlimit(which)
+    if hard_limit != resource.RLIM_INFINITY:
+        limit = min(limit, hard_limit)
+    # macOS does not support a limit of the address space.
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(which, (most, most))
+        resource.setrlimit(which, (limit, limit))
 
 
 def list_processes(pid: int) -> frozenset[psutil.Process]:
@@ -52,7 +52,7 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
 
 
 def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
-    """Kill the processes below a supervisor with a start after `began`, a Unix time, except `spared`."""
+    """Kill the processes below a supervisor that were started after `began`, a Unix time, except `spared`."""
     import psutil
 
     for process in list_processes(pid) - spared:
@@ -62,7 +62,7 @@ def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> N
 
 
 def describe_status(code: int | None, *, sandboxed: bool) -> str:
-    """Return the signal or the exit code of a process, as the end of a sentence.
+    """Return the end of a sentence about the signal or the exit code that has ended a process.
 
     A sandbox reports a signal as an exit code above 128, as shells do.
     """

@@ -1,4 +1,9 @@
-"""Notifies clients of either era of changed lists and resources, whichever thread a change comes from."""
+"""ChangeNotifier: notifies clients of both eras of changed lists and updated resources.
+
+A change may come from any thread. It becomes a ChangeEvent in the event loop, where changes in quick succession are
+collected. Handshake clients get notifications over their connections, and stateless clients over the streams they open
+with subscriptions/listen.
+"""
 
 from __future__ import annotations
 
@@ -26,28 +31,28 @@ from mcp_bridge._server.responses import Responses
 logger = logging.getLogger("mcp_bridge.server")
 
 SUBSCRIPTIONS = 1024
-"""The maximum number of resources that one handshake client, or one stream, may subscribe to."""
+"""The maximum number of resources to which a handshake client, or a stream, can subscribe."""
 SUBSCRIBED = 256 * 1024
-"""The maximum numbers of characters of their URIs in total, and of bytes of the request that opens a stream."""
+"""The maximum number of characters of a handshake client's URIs, and of bytes of the request that opens a stream."""
 STREAMS = 8192
-"""The maximum number of subscriptions/listen streams at once."""
+"""The maximum number of open subscriptions/listen streams."""
 SHARES = 8
-"""One client can have at most one in this many of the streams."""
+"""A client can have at most an eighth of the streams."""
 BACKLOG = 1024
-"""The maximum number of events that wait for a stream's client. With more, the stream ends: clients list again."""
-
+"""The maximum number of events that wait for the client of a stream. With more, the stream ends, so that the client
+lists everything again."""
 UPDATED = "notifications/resources/updated"
 _FILTERS = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
     "resourcesListChanged": "notifications/resources/list_changed",
 }
-"""The keys of a subscription, and the notifications that they select."""
+"""The keys in the `notifications` of subscriptions/listen, and the methods that they select."""
 _TOOLS, _PROMPTS, _RESOURCES = _FILTERS.values()
 
 
 class ChangeEvent(NamedTuple):
-    """One notification; `uri` is set only for an updated resource."""
+    """One notification. `uri` is the normal form of the URI of an updated resource, and empty for a changed list."""
 
     method: str
     uri: str = ""
@@ -57,8 +62,10 @@ class ChangeEvent(NamedTuple):
         return {"uri": self.uri} if self.uri else {}
 
     def respell(self, uris: Mapping[str, str]) -> ChangeEvent:
-        """Return the event with the URI as a client has subscribed to it; `uris` are these by their normal form."""
-        return ChangeEvent(self.method, uris[self.uri]) if self.uri else self
+        """Return the event with the URI as the client has written it. `uris` has these by their normal forms."""
+        if not self.uri:
+            return self
+        return ChangeEvent(self.method, uris[self.uri])
 
 
 class ListenEvent(Protocol):
@@ -72,30 +79,39 @@ class ListenEvent(Protocol):
 
 
 class StreamFeed(Protocol):
-    """A further source of the events of a stream."""
+    """A source of further events for a stream, such as the tasks that its client follows."""
 
     @property
     def acknowledged(self) -> Mapping[str, Any]:
-        """What the acknowledgement of the stream says about this feed."""
+        """The members of the stream's acknowledgement about this feed."""
 
     async def run(self, add_event: Callable[[ListenEvent], None]) -> None:
         """Add events until there are no more, or until cancelled."""
 
 
 class ListenStream:
-    """One subscriptions/listen stream: its filters, and the queue of its events."""
+    """One subscriptions/listen stream.
 
-    __slots__ = ("_news", "events", "is_closed", "methods", "uris")
+    Attributes:
+        methods: The methods of the notifications of changed lists the client wants.
+        uris: The URIs of subscribed resources as the client has written them, by their normal forms.
+        events: The events that wait for the client.
+        is_closed: Whether the stream ends after these events.
+    """
+
+    __slots__ = ("_changed", "events", "is_closed", "methods", "uris")
 
     def __init__(self, methods: Set[str], uris: Mapping[str, str], *, is_closed: bool = False) -> None:
         self.methods = methods
         self.uris = uris
         self.events: deque[ListenEvent] = deque()
         self.is_closed = is_closed
-        self._news: anyio.Event | None = None
+        self._changed: anyio.Event | None = None
 
     def wants(self, event: ChangeEvent) -> bool:
-        return event.uri in self.uris if event.uri else event.method in self.methods
+        if event.uri:
+            return event.uri in self.uris
+        return event.method in self.methods
 
     def add_event(self, event: ListenEvent) -> None:
         if len(self.events) < BACKLOG:
@@ -111,35 +127,39 @@ class ListenStream:
         self._notify()
 
     async def wait(self) -> None:
-        self._news = anyio.Event()
-        await self._news.wait()
+        """Wait for the next event, or for the end."""
+        self._changed = anyio.Event()
+        await self._changed.wait()
 
     def _notify(self) -> None:
-        if self._news is not None:
-            self._news.set()
+        if self._changed is not None:
+            self._changed.set()
 
 
 class ChangeNotifier:
     """Notifies handshake clients directly, and stateless clients through subscriptions/listen.
 
-    `subscriptions` counts the subscriptions to each resource.
+    Attributes:
+        subscriptions: The subscriptions of all clients, by which sources know which resources to follow.
     """
 
     def __init__(self, responses: Responses, subscriptions: Subscriptions) -> None:
         self._responses = responses
         self.subscriptions = subscriptions
         self._sessions: set[Session] = set()
-        # The URIs as the client has written them, by their normal form.
+        # The subscribed URIs of each handshake client as it has written them, by their normal forms.
         self._uris: dict[Session, dict[str, str]] = {}
-        # The events of clients that have not read the last ones yet.
+        # The events that wait because the client has not read the last ones. A dict is an ordered set.
         self._waiting: dict[Session, dict[ChangeEvent, None]] = {}
         self._streams: set[ListenStream] = set()
         # The number of streams of each client.
         self._counts: Counter[str | None] = Counter()
-        self._most = STREAMS
-        self._changed: set[ChangeEvent] = set()
+        self._stream_limit = STREAMS
+        # The changes since the last notifications, and the event that wakes the task that sends them.
+        self._changes: set[ChangeEvent] = set()
         self._wake = anyio.Event()
-        self._soon: CallSoon | None = None
+        # Runs a function in the event loop, from any thread.
+        self._call_soon: CallSoon | None = None
         self._is_closed = False
 
     def add_session(self, session: Session) -> None:
@@ -149,7 +169,7 @@ class ChangeNotifier:
             session.on_end(partial(self._sessions.discard, session))
 
     def subscribe(self, session: Session, uri: str) -> None:
-        """Notify this handshake client of updates. Raises RpcError when it has too many subscriptions."""
+        """Notify this handshake client of updates of a resource. Raises RpcError if it has too many subscriptions."""
         if session not in self._uris:
             self._uris[session] = {}
             session.on_end(partial(self._remove_session, session))
@@ -177,13 +197,13 @@ class ChangeNotifier:
         Raises RpcError if the request is too large or there are too many streams.
         """
         client = request.incoming.client
-        if len(self._streams) >= self._most:
+        if len(self._streams) >= self._stream_limit:
             raise RpcError(INTERNAL_ERROR, "Too many subscriptions/listen streams are open. Retry later.")
-        if self._counts[client] >= max(1, self._most // SHARES):
+        if self._counts[client] >= max(1, self._stream_limit // SHARES):
             raise RpcError(INTERNAL_ERROR, "This client has too many subscriptions/listen streams. Close one first.")
         filters = {key: True for key in _FILTERS if params["notifications"].get(key)}
         uris = params["notifications"].get("resourceSubscriptions") or []
-        # The params are kept as long as the stream.
+        # The parameters are kept as long as the stream.
         if len(uris) > SUBSCRIPTIONS or is_larger(params, SUBSCRIBED):
             limits = f"{SUBSCRIPTIONS} resourceSubscriptions and {SUBSCRIBED} bytes"
             raise RpcError(INVALID_PARAMS, f"A subscriptions/listen request may have at most {limits}")
@@ -191,13 +211,16 @@ class ChangeNotifier:
             {_FILTERS[key] for key in filters}, {normalize_uri(uri): uri for uri in uris}, is_closed=self._is_closed
         )
         meta = {SUBSCRIPTION_ID: echo(request.id)}
-        acknowledged: dict[str, Any] = {**filters, **(feed.acknowledged if feed is not None else {})}
+        acknowledged: dict[str, Any] = dict(filters)
+        if feed is not None:
+            acknowledged |= feed.acknowledged
         if uris:
             acknowledged["resourceSubscriptions"] = echo(uris)
         self._streams.add(stream)
         self._counts[client] += 1
         self.subscriptions.add_uris(stream.uris)
         try:
+            # After the acknowledgement, the client relies on being notified.
             if stream.uris and self.subscriptions.has_sources:
                 await self.subscriptions.wait_until_followed()
             await request.notify(
@@ -218,19 +241,19 @@ class ChangeNotifier:
                 del self._counts[client]
         return self._responses.complete_result({"_meta": meta}, request.version)
 
-    def limit_streams(self, most: int) -> None:
-        """Limit the number of concurrent streams to `most`, at most to `STREAMS`."""
-        self._most = max(1, min(STREAMS, most))
+    def limit_streams(self, limit: int) -> None:
+        """Limit the number of open streams. The limit is at least 1 and at most STREAMS."""
+        self._stream_limit = max(1, min(STREAMS, limit))
 
     def close_streams(self) -> None:
-        """End every subscriptions/listen stream with its final result; a later one ends immediately."""
+        """End every subscriptions/listen stream with its final result. Later streams end at once."""
         self._is_closed = True
         for stream in self._streams:
             stream.close()
 
     async def run(self, registry: ToolRegistry, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Send notifications until cancelled. Changes in quick succession are sent as one."""
-        self._soon = make_call_soon()
+        self._call_soon = make_call_soon()
         self._is_closed = False
         with ExitStack() as stack:
             for method, watch in (
@@ -243,8 +266,8 @@ class ChangeNotifier:
             stack.callback(
                 registry.watch_updates(lambda uri: self._record_soon(ChangeEvent(UPDATED, normalize_uri(uri))))
             )
-            stack.callback(setattr, self, "_soon", None)
-            # A task that is cancelled before its first step removes nothing.
+            stack.callback(setattr, self, "_call_soon", None)
+            # A `_notify_session` that is cancelled before its first step cannot remove its session.
             stack.callback(self._waiting.clear)
             async with anyio.create_task_group() as tasks:
                 task_status.started()
@@ -254,23 +277,27 @@ class ChangeNotifier:
                     self._notify_all(tasks)
 
     def _notify_all(self, tasks: TaskGroup) -> None:
-        events = sorted(self._changed, key=lambda event: (event.uri, event.method))
-        self._changed = set()
+        # Changed lists come first, because their events have no URI.
+        events = sorted(self._changes, key=lambda event: (event.uri, event.method))
+        self._changes = set()
         for event in events:
-            for session in list(self._sessions if not event.uri else self._uris):
-                if not event.uri or event.uri in self._uris[session]:
-                    if session not in self._waiting:
-                        self._waiting[session] = {}
-                        tasks.start_soon(self._notify_session, session)
-                    self._waiting[session][event.respell(self._uris.get(session, {}))] = None
+            sessions = self._sessions
+            if event.uri:
+                sessions = {session for session, uris in self._uris.items() if event.uri in uris}
+            for session in list(sessions):
+                if session not in self._waiting:
+                    self._waiting[session] = {}
+                    tasks.start_soon(self._notify_session, session)
+                self._waiting[session][event.respell(self._uris.get(session, {}))] = None
             for stream in list(self._streams):
                 if stream.wants(event):
                     stream.add_event(event.respell(stream.uris))
 
     async def _notify_session(self, session: Session) -> None:
-        """Send each event once, including those from the time in which the client reads earlier ones."""
+        """Send the waiting events of a client. While the client reads slowly, further events wait, each only once."""
         try:
-            while events := self._waiting[session]:
+            while self._waiting[session]:
+                events = self._waiting[session]
                 self._waiting[session] = {}
                 for event in events:
                     session.notify(event.method, event.params or None)
@@ -282,15 +309,16 @@ class ChangeNotifier:
         self.subscriptions.remove_uris(self._uris.pop(session))
 
     def _record(self, event: ChangeEvent) -> None:
-        self._changed.add(event)
+        self._changes.add(event)
         self._wake.set()
 
     def _record_soon(self, event: ChangeEvent) -> None:
         """Record a change in the event loop. May be called from any thread."""
-        if (soon := self._soon) is not None:
-            # The loop has just ended.
+        call_soon = self._call_soon
+        if call_soon is not None:
+            # The event loop may just have ended.
             with suppress(RuntimeError):
-                soon(partial(self._record, event))
+                call_soon(partial(self._record, event))
 
 
 async def _send_events(stream: ListenStream, request: Request, meta: Mapping[str, Any]) -> None:

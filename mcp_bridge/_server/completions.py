@@ -1,4 +1,7 @@
-"""completion/complete: suggests values for the arguments of prompts and the variables of templates."""
+"""CompletionMethod: completion/complete, which suggests values for arguments of prompts and variables of templates.
+
+The author of an entry gives a list of values or a function. The matching values are ranked here (`rank_values`).
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ from mcp_bridge._server.responses import Responses
 MAX_ARGUMENTS, MAX_ARGUMENT_LENGTH = 100, 10_000
 """The maximum numbers of arguments in the context of a request, and of characters in each name and value."""
 MAX_MATCHES = 100
-"""The maximum number of values in one result (server/utilities/completion)."""
+"""The maximum number of values in a result (server/utilities/completion)."""
 MAX_LENGTH = 1000
-"""The maximum number of characters of the text to complete, and of a value; longer values are dropped."""
+"""The maximum number of characters of the text to complete, and of a value. Longer values are dropped."""
 MAX_VALUES, MAX_CHARACTERS = 10_000, 1_000_000
-"""The maximum numbers of values, and of their characters, that one request compares in the event loop."""
+"""The maximum numbers of values, and of their characters together, that a request compares in the event loop."""
 _EXACT, _PREFIX, _WORD, _INSIDE, _SCATTERED, _RANKS = range(6)
 """The ranks of matches, the best first, and the number of ranks."""
 
@@ -38,6 +41,7 @@ class CompletionMethod:
     def __init__(self, registry: ToolRegistry, responses: Responses) -> None:
         self._registry = registry
         self._responses = responses
+        # The source of each completion with its prepared entry, by the names of the entry and the argument.
         self._prepared: dict[tuple[str, str], tuple[Any, PreparedEntry]] = {}
 
     async def complete_argument(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +59,10 @@ class CompletionMethod:
             raise RequestError(INVALID_PARAMS, f"{name} has no argument '{name_excerpt}'", {"argument": name_excerpt})
         source = entry.completions.get(argument, ())
         data = {"argument": argument, "value": text, "known": dict(other_arguments)}
-        values = await self._call_completion(source, entry, name, request, data) if source else ()
+        values: Collection[Any] | Mapping[str, Any] = ()
+        if source:
+            values = await self._call_completion(source, entry, name, request, data)
+        # An upstream returns a whole completion.
         if isinstance(values, Mapping):
             completion = _limit_completion(values)
         else:
@@ -84,10 +91,10 @@ class CompletionMethod:
 
     def _find_entry(self, ref: Mapping[str, Any]) -> tuple[str, PromptEntry | ResourceTemplate]:
         if ref["type"] == "ref/prompt":
-            name, entry = ref["name"], self._registry.prompts.get(ref["name"])
+            entry = self._registry.prompts.get(ref["name"])
             if entry is not None:
-                return name, entry
-            name = truncate_text(name)
+                return ref["name"], entry
+            name = truncate_text(ref["name"])
             raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
         template = self._registry.finder.find_template(ref["uri"])
         if template is None:
@@ -98,7 +105,7 @@ class CompletionMethod:
     def _prepare_completion(
         self, entry: PromptEntry | ResourceTemplate, name: str, argument: str, source: Any
     ) -> PreparedEntry:
-        """Return the completion, ready to be called. It is prepared again when the offer has another `source`."""
+        """Return a completion ready to be called. It is prepared again if the entry has another `source`."""
         cached_source, prepared = self._prepared.get((name, argument), (None, None))
         if prepared is None or cached_source is not source:
 
@@ -124,7 +131,8 @@ def _check_size(value: str, other_arguments: Mapping[str, str]) -> None:
             f"context.arguments has {len(other_arguments)} arguments; at most {MAX_ARGUMENTS} are allowed. Send fewer.",
         )
     for name, text in other_arguments.items():
-        if (longest := max(len(name), len(text))) > MAX_ARGUMENT_LENGTH:
+        longest = max(len(name), len(text))
+        if longest > MAX_ARGUMENT_LENGTH:
             raise RequestError(
                 INVALID_PARAMS,
                 f"context.arguments: '{truncate_text(name)}' has {longest} characters; at most "
@@ -142,7 +150,7 @@ def _list_arguments(entry: PromptEntry | ResourceTemplate) -> Collection[str]:
 
 
 def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a completion of another server in its order, without the values that exceed the limits."""
+    """Return a completion of an upstream with its values in their order, without those that exceed the limits."""
     texts = [str(value) for value in completion.get("values") or ()]
     values = [text for text in texts if len(text) <= MAX_LENGTH][:MAX_MATCHES]
     limited: dict[str, Any] = {"values": values}
@@ -157,12 +165,12 @@ def _limit_completion(completion: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rank_values(values: Iterable[str], typed: str, *, limit: int = MAX_MATCHES) -> tuple[list[str], int]:
-    """Return at most `limit` values that match the text, best first, and the number of all matches.
+    """Return at most `limit` values that match the text, the best first, and the number of all matches.
 
-    An exact match ranks first, then values that begin with the text, contain a word that begins with it, contain it,
-    and contain its letters in this order. Case, accents and duplicates are ignored. Within a rank, and when nothing was
-    typed, the given order is kept. Values longer than `MAX_LENGTH`, and those after the first `MAX_VALUES` or
-    `MAX_CHARACTERS`, are dropped.
+    The ranks are: equal to the text, beginning with it, containing a word that begins with it, containing it, and
+    containing its letters in their order. Within a rank, and if the text is empty, the values keep their order. Case,
+    accents and duplicates are ignored. Values longer than MAX_LENGTH, and those after the first MAX_VALUES or
+    MAX_CHARACTERS, are dropped.
     """
     distinct = dict.fromkeys(_take_bounded(values))
     normal_text = _normalize(typed)
@@ -173,20 +181,24 @@ def rank_values(values: Iterable[str], typed: str, *, limit: int = MAX_MATCHES) 
         rank = _rank_value(_normalize(value), normal_text)
         if rank is not None:
             ranks[rank].append(value)
-    matches = [value for rank in ranks for value in rank]
+    matches: list[str] = []
+    for values_of_rank in ranks:
+        matches += values_of_rank
     return matches[:limit], len(matches)
 
 
 def _rank_value(value: str, text: str) -> int | None:
+    """Return the rank of a value for a text, or None if it does not match."""
     if value == text:
         return _EXACT
     index = value.find(text)
     if index == 0:
         return _PREFIX
     if index < 0:
-        # Each `in` continues after the letter that the last one found, so this compares the order as well.
+        # `in` consumes the iterator up to the letter, so the next letter is searched only in the rest of the value.
         letters = iter(value)
         return _SCATTERED if all(letter in letters for letter in text) else None
+    # Look for an occurrence at the start of a word.
     while index > 0:
         if not value[index - 1].isalnum():
             return _WORD
@@ -205,7 +217,7 @@ def _take_bounded(values: Iterable[str]) -> Iterator[str]:
 
 
 def _normalize(text: str) -> str:
-    """Remove case and accents, so that é, É and e are one letter. Return at most `MAX_LENGTH` characters."""
+    """Remove case and accents, so é, É and e are one letter. Return at most `MAX_LENGTH` characters."""
     if text.isascii():
         return text[:MAX_LENGTH].lower()
     # The text is truncated twice, because normalization can lengthen it: U+FDFA becomes 18 characters.

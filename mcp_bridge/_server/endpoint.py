@@ -1,4 +1,9 @@
-"""One MCP endpoint: a registry as a server, for any number of clients of either era."""
+"""Endpoint: a registry as an MCP server, for any number of clients of either era.
+
+Transports call `connect` for each client with a connection, and `handle_stateless` for single requests over HTTP. The
+endpoint finds the method in the table of the era, checks the parameters by the schema of the method, and redacts
+secrets in the result.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +48,24 @@ if TYPE_CHECKING:
 Result = Any
 """The result of a request: a mapping, or a fragment of JSON."""
 Method = Callable[[Request, Mapping[str, Any]], Result | Coroutine[Any, Any, Result]]
-"""Serves a request immediately, or returns a coroutine that does. Raises RpcError."""
+"""Serves a request. Returns the result, or a coroutine that returns it. Raises RpcError."""
 
 
 class Endpoint:
     """A registry as an MCP server. `run` must be running while requests arrive.
 
-    `tools` are its tools as clients see them, `calls` the calls in flight, and `instrumentation` measures and traces.
-
     Args:
-        started: Set once the sources have published. None: they have published.
-        secrets: Values to redact in everything that clients receive.
+        identity: How the server presents itself, and its limits.
+        started: Set once the sources have published. None: they have published already.
+        state: Where suspended calls and tasks are kept.
+        secrets: Values to redact in everything clients receive.
         dialect: How tools are presented to clients.
+
+    Attributes:
+        tools: The methods of tools, with the tools as clients see them.
+        calls: Runs the calls of clients.
+        redactor: Redacts secrets for clients.
+        instrumentation: Measures and traces messages.
     """
 
     def __init__(
@@ -76,10 +87,16 @@ class Endpoint:
             identity, self.redactor, ready=started, report_listing=registry.report_listing
         )
         self._notifier = ChangeNotifier(responses, registry.subscriptions)
-        state, page = state or State(), identity.page
+        state = state or State()
+        page = identity.page
         self.calls = runner = CallRunner(registry, state, audience=identity.name)
-        sizes = {"most": identity.result, "content": identity.content}
-        truncator = ResultTruncator(lambda: runner.store, **sizes, ttl=state.ttl, redactor=self.redactor)
+        truncator = ResultTruncator(
+            lambda: runner.store,
+            text_limit=identity.result,
+            content_limit=identity.content,
+            ttl=state.ttl,
+            redactor=self.redactor,
+        )
         listing = identity.listing
         self.tools = ToolMethods(
             registry, runner.run_call, responses, truncator, page=page, dialect=dialect, listing=listing
@@ -125,7 +142,7 @@ class Endpoint:
     def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
         if state.tasks is None:
             return None
-        # Most servers do not need it.
+        # Most servers have no tasks, and start faster without this module.
         from mcp_bridge._server.tasks.methods import TaskMethods
 
         return TaskMethods(
@@ -142,7 +159,7 @@ class Endpoint:
     def _make_skills(self, identity: Identity) -> SkillMethods | None:
         if not identity.has_skills:
             return None
-        # Most servers do not need it.
+        # Most servers have no skills, and start faster without this module.
         from mcp_bridge._server.skills import SkillMethods
 
         return SkillMethods(self.registry, self._responses, page=identity.page)
@@ -163,7 +180,7 @@ class Endpoint:
 
     @cached_property
     def _completions(self) -> CompletionMethod:
-        # A start does not need it.
+        # Only the first completion needs this module, not the start.
         from mcp_bridge._server.completions import CompletionMethod
 
         return CompletionMethod(self.registry, self._responses)
@@ -185,7 +202,16 @@ class Endpoint:
         client: str | None = None,
         transport: str = "",
     ) -> ClientConnection:
-        """Return a connection for a client of either era. It sends all its messages over this connection."""
+        """Return a connection for a client of either era.
+
+        Args:
+            stream: Carries messages to the client that belong to no request.
+            tasks: Runs requests.
+            counter: Counts requests in flight.
+            principal: The authenticated client, or None.
+            client: The key of the client for its quotas. None: it is the only client.
+            transport: The name of the transport, for metrics and authors.
+        """
         return ClientConnection(self, stream, tasks, counter, principal=principal, client=client, transport=transport)
 
     def use_desk(self, desk: QuestionDesk) -> None:
@@ -203,7 +229,7 @@ class Endpoint:
     def handle_stateless(self, incoming: IncomingRequest, *, version: str | None = None) -> Any:
         """Serve a request of the stateless era. Returns the result, or a coroutine for it. Raises RpcError.
 
-        `version` is that of the envelope, if the caller has read it already.
+        `version` is the protocol version of the request, if the caller has already read it.
         """
         version = read_version(incoming.params) if version is None else version
         check_version(version)
@@ -225,6 +251,7 @@ class Endpoint:
     def handle_notification(self, method: str, params: Mapping[str, Any], session: Session) -> None:
         """Handle a notification of a handshake client. Raises RpcError for invalid parameters."""
         accept = partial(self._accept_notification, method, params, session)
+        # Without anything to measure, the observation costs nothing.
         if not self.instrumentation.recorders and OPEN_TELEMETRY not in sys.modules:
             accept()
             return
@@ -254,7 +281,7 @@ class Endpoint:
         )
 
     def _is_published(self, method: str, name: str) -> bool:
-        """Whether the tool or prompt of a request exists on this server."""
+        """Return whether the tool or prompt that a request names exists on this server."""
         if method == "tools/call":
             return self.tools.index.has_tool(name)
         return method == "prompts/get" and self.registry.prompts.get(name) is not None
@@ -276,7 +303,9 @@ class Endpoint:
             raise
         except RpcError as error:
             raise self._redaction.redact_error(error) from error
-        return self._redact_later(outcome) if type(outcome) is CoroutineType else self._redaction.redact_result(outcome)
+        if type(outcome) is CoroutineType:
+            return self._redact_later(outcome)
+        return self._redaction.redact_result(outcome)
 
     async def _redact_later(self, outcome: Coroutine[Any, Any, Result]) -> Result:
         try:
@@ -287,6 +316,7 @@ class Endpoint:
             raise self._redaction.redact_error(error) from error
 
     def hide(self, secrets: Iterable[str]) -> None:
+        """Redact these values, too, in everything clients receive from now on."""
         self._redaction.hide(secrets)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -299,24 +329,24 @@ class Endpoint:
             task_status.started()
 
     async def run_worker(self) -> None:
-        """Run the tasks of servers until cancelled, without serving clients."""
+        """Run tasks that servers have submitted to a shared store, until cancelled, without serving clients."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(self.calls.run)
             if self._tasks is not None:
                 await self._tasks.run_tasks()
 
-    def limit_subscriptions(self, most: int) -> None:
-        """Limit the number of concurrent subscriptions/listen streams: each may hold a connection."""
-        self._notifier.limit_streams(most)
+    def limit_subscriptions(self, limit: int) -> None:
+        """Limit the number of open subscriptions/listen streams, because each of them may keep a connection open."""
+        self._notifier.limit_streams(limit)
 
     def close_subscriptions(self) -> None:
         self._notifier.close_streams()
 
 
 class ClientConnection(PeerConnection):
-    """Serves one client over a connection of two directions. The transport calls `receive` and, at the end, `close`.
+    """Serves one client over a connection. The transport calls `receive` for each message and, at the end, `close`.
 
-    `stream` carries messages that belong to no request. Every request has this `principal`, `client` and `transport`.
+    The first request determines the era of the connection. For the parameters, see `Endpoint.connect`.
     """
 
     def __init__(
@@ -331,8 +361,11 @@ class ClientConnection(PeerConnection):
         transport: str = "",
     ) -> None:
         super().__init__(self, stream, tasks, counter)
-        self._principal, self._client, self._transport = principal, client, transport
+        self._principal = principal
+        self._client = client
+        self._transport = transport
         self._endpoint = endpoint
+        # The era of the connection; None before the request that determines it.
         self._is_stateless: bool | None = None
         self.session = Session(self, endpoint.redactor, transport=transport, principal=principal)
 
@@ -344,7 +377,9 @@ class ClientConnection(PeerConnection):
 
     def handle_request(self, request: IncomingRequest) -> Any:
         """Serve a request in the era of the connection (2026-07-28, basic/lifecycle)."""
-        request.principal, request.client, request.transport = self._principal, self._client, self._transport
+        request.principal = self._principal
+        request.client = self._client
+        request.transport = self._transport
         if self._is_stateless is None:
             if request.method == "initialize":
                 self._is_stateless = False
@@ -365,6 +400,6 @@ class ClientConnection(PeerConnection):
         return self._endpoint.handle_stateless(request)
 
     def handle_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Handle a notification; only the handshake era has any besides those of requests in flight."""
+        """Handle a notification. In the stateless era, clients send none except about requests in flight."""
         if not self._is_stateless:
             self._endpoint.handle_notification(method, params, self.session)

@@ -1,7 +1,7 @@
-"""Measures and traces the messages of an endpoint.
+"""Instrumentation: measures and traces the messages of an endpoint.
 
-A message passes it only if there is a recorder or other code has imported OpenTelemetry. Providers of OpenTelemetry may
-be set late, so they are looked up for each message.
+The endpoint uses it only if there is a recorder, or if other code has imported OpenTelemetry. Providers of
+OpenTelemetry may be set late, so they are looked up for each message.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from mcp_bridge._server.tracing import MessageTracing
 
 OPEN_TELEMETRY = "opentelemetry"
-"""The package that other code imports before it sets a provider."""
+"""The package that other code has to import before it can set a provider."""
 _METRICS = f"{OPEN_TELEMETRY}.metrics"
 _NOTIFICATIONS = frozenset({"notifications/initialized", "notifications/cancelled", "notifications/progress"})
-"""Notifications of clients, with those that change nothing here."""
+"""The notifications that clients send, including those that have no effect on the server."""
 
 
 class MessageWatch(Protocol):
@@ -48,9 +48,11 @@ class MessageWatch(Protocol):
 class Instrumentation:
     """Measures and traces the messages of an endpoint.
 
-    `methods` has the names of all methods. `is_published` says whether the tool or prompt that a request names exists:
-    attributes have no other names, because clients could send any number of them. `recorders` are those of the
-    endpoint, apart from OpenTelemetry.
+    `methods` has the names of all methods. `is_published` returns whether the tool or prompt that a request names
+    exists. Other names do not become attributes, because clients could send any number of them.
+
+    Attributes:
+        recorders: The recorders of the endpoint, without the one of OpenTelemetry.
     """
 
     def __init__(self, redactor: Redactor, methods: Set[str], is_published: Callable[[str, str], bool]) -> None:
@@ -58,12 +60,13 @@ class Instrumentation:
         self._methods = methods | _NOTIFICATIONS
         self._is_published = is_published
         self.recorders: tuple[DurationRecorder, ...] = ()
+        # All recorders, with the one for this provider of OpenTelemetry.
         self._all: Sequence[DurationRecorder] = ()
         self._provider: Any = None
 
     @cached_property
     def _tracing(self) -> MessageTracing:
-        # Most servers do not need it.
+        # Most servers trace nothing, and do not need this module.
         from mcp_bridge._server.tracing import MessageTracing
 
         return MessageTracing(self._redactor)
@@ -79,13 +82,14 @@ class Instrumentation:
         session: Session | None,
         request_id: str | int | None = None,
     ) -> Any:
-        """Return the result of `serve`, or its coroutine. The observation covers both."""
+        """Call `serve` and observe it. If `serve` returns a coroutine, return one that is observed until its end."""
         watches: list[MessageWatch] = []
         if f"{OPEN_TELEMETRY}.trace" in sys.modules:
             span = self._tracing.start_span(method, params, version=version, session=session, request_id=request_id)
             if span is not None:
                 watches.append(span)
-        if recorders := self.find_recorders():
+        recorders = self.find_recorders()
+        if recorders:
             watches.append(MessageMeasurement(recorders, self._describe_message(method, params, version, transport)))
         with _activate_all(watches):
             outcome = serve()
@@ -96,27 +100,34 @@ class Instrumentation:
         return outcome
 
     def add_recorder(self, recorder: DurationRecorder) -> None:
-        """Record the durations of messages and sessions here too."""
+        """Record the durations of messages and sessions with this recorder, too."""
         self.recorders = (*self.recorders, recorder)
-        self._all, self._provider = self.recorders, None
+        # The next message looks up the provider of OpenTelemetry again.
+        self._all = self.recorders
+        self._provider = None
 
     def record_session(self, session: Session) -> None:
         """Record the duration of a session at its end."""
-        if session.version and (recorders := self.find_recorders()):
+        if not session.version:
+            # The connection was not a session: it was not initialized, or served stateless requests.
+            return
+        recorders = self.find_recorders()
+        if recorders:
             attributes = {"mcp.protocol.version": session.version, **TRANSPORTS.get(session.client.transport, {})}
             record_duration(recorders, SESSION, session.began, attributes)
 
     def find_recorders(self) -> Sequence[DurationRecorder]:
-        """Return the recorders; none if nothing has to be measured."""
+        """Return all recorders, with the one of OpenTelemetry if a provider is set."""
         get_provider = getattr(sys.modules.get(_METRICS), "get_meter_provider", None)
         if get_provider is None:
             return self.recorders
         provider = get_provider()
         if provider is not self._provider:
-            # The API's own providers record nothing: one does nothing, the other waits for that of an SDK.
-            is_set = not type(provider).__module__.startswith(_METRICS)
-            meters = (OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)),) if is_set else ()
-            self._all, self._provider = (*self.recorders, *meters), provider
+            self._provider = provider
+            self._all = self.recorders
+            # The providers of the API itself record nothing: one does nothing, and one is a proxy for a later provider.
+            if not type(provider).__module__.startswith(_METRICS):
+                self._all = (*self.recorders, OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)))
         return self._all
 
     def _describe_message(self, method: str, params: Mapping[str, Any], version: str, transport: str) -> dict[str, str]:
@@ -126,7 +137,8 @@ class Instrumentation:
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
         if isinstance(name, str) and self._is_published(method, name):
-            attributes[f"gen_ai.{'tool' if method == 'tools/call' else 'prompt'}.name"] = name
+            attribute = "gen_ai.tool.name" if method == "tools/call" else "gen_ai.prompt.name"
+            attributes[attribute] = name
         return attributes
 
 

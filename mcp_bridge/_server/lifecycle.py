@@ -1,4 +1,4 @@
-"""initialize, server/discover and logging/setLevel."""
+"""The methods initialize, server/discover and logging/setLevel."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ CAPABILITIES: Mapping[str, Any] = {
     "resources": {"listChanged": True, "subscribe": True},
     "tools": {"listChanged": True},
 }
+"""The capabilities that every server declares, whatever its sources have published."""
 
 
 class Lifecycle:
-    """The MCP methods with the description of the server.
+    """The methods that describe the server and begin sessions.
 
-    `on_session` is called with each new session; `sessions` are those that may still be open.
+    Attributes:
+        on_session: Called with each new session.
+        sessions: The sessions that may still be open.
     """
 
     def __init__(
@@ -49,10 +52,11 @@ class Lifecycle:
     def initialize(self, request: Request, params: Mapping[str, Any]) -> Any:
         """Serve initialize: agree upon a version (2025-11-25, basic/lifecycle).
 
-        Requests that the client sends before it has the result are served. Raises RpcError for capabilities that are
-        too large to keep.
+        The session is initialized at once, so requests the client sends before it has the result are served. Raises
+        RpcError for capabilities that are too large to keep.
         """
-        session, version = request.session, params["protocolVersion"]
+        session = request.session
+        version = params["protocolVersion"]
         assert session is not None
         if is_larger(params["capabilities"], MAX_CAPABILITIES):
             raise RpcError(INVALID_PARAMS, f"The capabilities of a client may have {MAX_CAPABILITIES} bytes")
@@ -70,6 +74,7 @@ class Lifecycle:
         return self._when_described(self._discover, request)
 
     def _when_described(self, serve: Callable[..., Any], *args: Any) -> Any:
+        """Serve the description, after the sources have published if they may still change it."""
         return self._responses.when_ready(serve, *args) if self._is_open else serve(*args)
 
     def _describe_session(self, version: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Durations of messages and sessions, by the semantic conventions for MCP (gen-ai/mcp, "Metrics")."""
+"""Measures the durations of messages and sessions, by the semantic conventions for MCP (gen-ai/mcp, "Metrics").
+
+`Instrumentation` uses this module. Recorders keep the durations: OpenTelemetryRecorder here, and PrometheusMetrics.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ DESCRIPTIONS = {
     SESSION: "The duration of an MCP session.",
 }
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""The boundaries of buckets in seconds, which the conventions ask for."""
+"""The boundaries of buckets in seconds, as the conventions require them."""
 CODE = "mcp_bridge.error.code"
-"""The attribute with the code of a tool's error: for the conventions, each one is a `tool_error`."""
+"""The attribute with the code of a tool's error. In the conventions, all of these are a `tool_error`."""
 _HTTP = {"network.transport": "tcp", "network.protocol.name": "http"}
 TRANSPORTS: Mapping[str, Mapping[str, str]] = {
     "stdio": {"network.transport": "pipe"},
@@ -31,17 +34,18 @@ TRANSPORTS: Mapping[str, Mapping[str, str]] = {
     "sse": _HTTP,
 }
 _CODES = frozenset(row.code for row in TABLE)
+"""The codes that become attributes. Authors can invent any number of others, and each would be another time series."""
 
 
 class DurationRecorder(Protocol):
-    """Records how long something took. Must be fast, because responses wait for it."""
+    """Records durations. It has to be fast, because responses wait for it."""
 
     def record_duration(self, metric: str, seconds: float, attributes: Mapping[str, str]) -> None:
         """Record one duration of the metric `OPERATION` or `SESSION`."""
 
 
 class OpenTelemetryRecorder:
-    """Records histograms of a meter."""
+    """Records durations in the histograms of an OpenTelemetry meter."""
 
     def __init__(self, meter: Any) -> None:
         self._histograms = {
@@ -54,7 +58,7 @@ class OpenTelemetryRecorder:
 
 
 class MessageMeasurement:
-    """Measures one message from now on."""
+    """Measures one message, from the creation of this object until its result."""
 
     def __init__(self, recorders: Sequence[DurationRecorder], attributes: dict[str, str]) -> None:
         self._recorders = recorders
@@ -88,7 +92,7 @@ def record_duration(
 
 
 def _describe_outcome(result: Any) -> Mapping[str, str]:
-    """Return the attributes of a tool's error. Its response is not an error of JSON-RPC."""
+    """Return the attributes of a result: those of a tool's error, or none."""
     if not isinstance(result, Mapping) or result.get("isError") is not True:
         return {}
     code = (result.get("_meta") or {}).get(ERROR_CODE)

@@ -1,4 +1,7 @@
-"""Paginated lists. A cursor names the last item of the page before, so pages stay correct while the list changes."""
+"""Pages: a list in pages for tools/list and similar methods.
+
+A cursor names the last item of the page before, so the pages stay correct while items are added and removed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import orjson
 
 _MARK = b"after:"
+"""The start of a decoded cursor, by which cursors of other servers are recognized."""
 
 ItemRenderer = Callable[[str], dict[str, Any]]
 """Renders one item of a list for clients of a protocol version."""
@@ -19,13 +23,13 @@ PageEncoder = Callable[[Mapping[str, Any], str], orjson.Fragment]
 
 
 class BadCursor(ValueError):
-    """A cursor of another server, or an invented one."""
+    """The cursor was not made by `encode_cursor`."""
 
 
 class Pages:
-    """A list sorted by name. Each page is encoded once per protocol version and change.
+    """A list sorted by name. Each page is encoded once per protocol version until the list changes.
 
-    `field` is the list's key in MCP's result, `size` the most items per page.
+    `field` is the key of the list in the result, and `size` the maximum number of items of a page.
     """
 
     def __init__(self, field: str, size: int) -> None:
@@ -33,32 +37,42 @@ class Pages:
         self._size = size
         self._items: Mapping[str, ItemRenderer] = {}
         self._names: Sequence[str] = ()
+        # The encoded pages by version, start and variant.
         self._encoded: dict[tuple[str, int, str], orjson.Fragment] = {}
-        self._secrets = 0
+        self._secrets_version = 0
 
     def replace(self, items: Mapping[str, ItemRenderer]) -> None:
-        self._items, self._names, self._encoded = items, sorted(items), {}
+        """Replace the list by these items by name."""
+        self._items = items
+        self._names = sorted(items)
+        self._encoded = {}
 
     def get_encoded(
-        self, version: str, cursor: str | None, secrets: int, encode: PageEncoder, variant: str = ""
+        self, version: str, cursor: str | None, secrets_version: int, encode: PageEncoder, variant: str = ""
     ) -> orjson.Fragment:
         """Return one page: the items, and `nextCursor` if there are more. Raises BadCursor.
 
-        `secrets` changes whenever `encode` would redact more, `variant` names what else its result depends on.
+        Args:
+            version: The protocol version of the client.
+            cursor: The cursor of the page, or None for the first one.
+            secrets_version: A number that changes whenever `encode` would redact other secrets.
+            encode: Encodes the page.
+            variant: Names what else the result of `encode` depends on.
         """
-        if secrets != self._secrets:
-            self._encoded, self._secrets = {}, secrets
+        if secrets_version != self._secrets_version:
+            self._encoded = {}
+            self._secrets_version = secrets_version
         start = self._find_start(cursor)
         page = self._encoded.get((version, start, variant))
         if page is None:
             page = encode(self._render(version, start), version)
-            # Only these pages are kept, because a client can invent any number of other cursors.
+            # A client can invent any number of cursors, so only the pages that a client gets in order are kept.
             if start % self._size == 0:
                 self._encoded[version, start, variant] = page
         return page
 
     def render(self, version: str, cursor: str | None) -> dict[str, Any]:
-        """Return one page as a mapping. It is not cached. Raises BadCursor."""
+        """Return one page as a mapping, without a cache. Raises BadCursor."""
         return self._render(version, self._find_start(cursor))
 
     def _find_start(self, cursor: str | None) -> int:

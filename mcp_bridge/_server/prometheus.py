@@ -1,4 +1,4 @@
-"""The metrics of a server for Prometheus. Only this module imports prometheus_client."""
+"""PrometheusMetrics: the metrics of a server at /metrics. Only this module imports prometheus_client."""
 
 from __future__ import annotations
 
@@ -16,16 +16,24 @@ from mcp_bridge._version import __version__
 _CONNECTION = ("mcp.protocol.version", "network.transport")
 _ATTRIBUTES = {
     OPERATION: (
-        *("mcp.method.name", "gen_ai.tool.name", "gen_ai.prompt.name", "error.type", "rpc.response.status_code", CODE),
+        "mcp.method.name",
+        "gen_ai.tool.name",
+        "gen_ai.prompt.name",
+        "error.type",
+        "rpc.response.status_code",
+        CODE,
         *_CONNECTION,
     ),
     SESSION: _CONNECTION,
 }
-"""The attributes that are labels. One that a message does not have is an empty label."""
+"""The attributes that become labels of each metric. If a message lacks one, its label is empty."""
 
 
 class PrometheusMetrics:
-    """Durations of messages and sessions, the states of sources, and the process. `list_states` returns the states."""
+    """Records durations, and renders them with the states of sources and figures of the process.
+
+    `list_states` returns the states of sources by name.
+    """
 
     def __init__(self, list_states: Callable[[], Mapping[str, str]] = dict) -> None:
         self._registry = registry = CollectorRegistry()
@@ -46,7 +54,7 @@ class PrometheusMetrics:
 
 
 class SourceCollector(Collector):
-    """Collects the readiness of each source with a connection."""
+    """Collects whether each source that has a state, such as an upstream, is ready."""
 
     def __init__(self, list_states: Callable[[], Mapping[str, str]]) -> None:
         self._list_states = list_states

@@ -1,4 +1,4 @@
-"""prompts/list and prompts/get."""
+"""PromptMethods: prompts/list and prompts/get."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_bridge._server.responses import Responses
 
 
 class PromptMethods:
-    """The MCP methods of prompts."""
+    """The MCP methods of prompts. `page` is the maximum number of prompts of a page."""
 
     def __init__(self, registry: ToolRegistry, runner: CallRunner, responses: Responses, *, page: int) -> None:
         self._registry = registry
@@ -40,17 +40,19 @@ class PromptMethods:
         return self._pages.render(version, cursor)
 
     def find_prompt(self, name: str) -> PreparedEntry | None:
-        """Return the prompt of this name, ready to be called."""
+        """Return the prompt of this name as an entry ready to be called, or None."""
         self._refresh()
         return self._prepared.get(name)
 
     async def get(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
         """Serve prompts/get. Raises RpcError, with code -32602 for an unknown prompt and for invalid arguments."""
-        name, version = params["name"], request.version
+        name = params["name"]
+        version = request.version
         if self._registry.prompts.get(name) is None:
             await self._responses.wait_for_sources()
         self._refresh()
-        entry, prepared = self._registry.prompts.get(name), self._prepared.get(name)
+        entry = self._registry.prompts.get(name)
+        prepared = self._prepared.get(name)
         if entry is None or prepared is None:
             name = truncate_text(name)
             raise RequestError(INVALID_PARAMS, f"Unknown prompt: {name}", {"name": name})
@@ -59,18 +61,19 @@ class PromptMethods:
         if isinstance(result, dict):
             # The prompt asks the client for input first.
             return self._responses.add_server_info(result)
-        if (problems := find_problems(result, prepared, call, self._responses.redactor)) is not None:
+        problems = find_problems(result, prepared, call, self._responses.redactor)
+        if problems is not None:
             raise RequestError(INVALID_PARAMS, problems, {"name": name, "code": result.code})
         from mcp_bridge._protocol.wire.messages import render_messages
         from mcp_bridge._protocol.wire.tools import render_meta
 
         checked_result = self._responses.check_success(result, version, key="name", value=name)
-        response = {
-            "messages": render_messages(checked_result.content or (), version),
-            **render_meta(checked_result, version),
-        }
-        description = {"description": entry.description} if entry.description else {}
-        return self._responses.complete_result({**description, **response}, version)
+        response: dict[str, Any] = {}
+        if entry.description:
+            response["description"] = entry.description
+        response["messages"] = render_messages(checked_result.content or (), version)
+        response |= render_meta(checked_result, version)
+        return self._responses.complete_result(response, version)
 
     def _render_page(self, request: Request, cursor: str | None) -> Any:
         self._refresh()
@@ -96,7 +99,7 @@ def _prepare_prompt(entry: PromptEntry) -> PreparedEntry:
 
 
 def _read_result(value: Any, _: ToolCall) -> ToolResult:
-    # A server starts faster without this module, and many get no request for a prompt.
+    # Many servers get no request for a prompt, and start faster without this module.
     from mcp_bridge._protocol.wire.messages import to_messages
 
     return to_messages(value)

@@ -1,6 +1,6 @@
-"""Redacts secrets in everything for clients, except in the client's own text.
+"""Redacts secrets in everything clients receive, except in text the client itself has sent.
 
-That text is repeated as it is, because redaction would confirm a guess.
+Such text is repeated unchanged: if it were redacted, a client could find out a secret by guessing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.redaction import Redactor
 
 _STATE = "requestState"
-"""Sealed, so it shows no secrets. A match would be a coincidence, and would break the seal."""
+"""The member of a result that is not redacted. It is sealed, so it shows no secrets, and a redaction would break it."""
 _PROTOCOL_WORDS = Path(__file__).parent / "protocol_words.txt"
 """The keys of MCP's messages and the values that it defines. docs/generate.py writes them from the official types."""
 _SCHEMA = (
@@ -35,8 +35,8 @@ _SCHEMA = (
 class SecretRedaction:
     """Redacts results and errors. Notifications and requests of the server use the same `redactor`.
 
-    It costs nothing while there are no secrets. Values that are words of the protocol itself are not redacted: without
-    them no client could read a response.
+    It costs nothing while there are no secrets. A secret that is a word of the protocol, such as "text", is not
+    redacted, because no client could read the responses.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,10 @@ class SecretRedaction:
         """Return a result without secrets. Pages of lists are JSON already, and have none."""
         if self.redactor.is_empty or not isinstance(result, dict):
             return result
-        redaction = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
-        return {**redaction, _STATE: result[_STATE]} if _STATE in result else redaction
+        redacted_result = self.redactor.redact_value({key: value for key, value in result.items() if key != _STATE})
+        if _STATE in result:
+            redacted_result = {**redacted_result, _STATE: result[_STATE]}
+        return redacted_result
 
     def redact_error(self, error: RpcError) -> RpcError:
         """Return an error without secrets."""
@@ -61,27 +63,28 @@ class SecretRedaction:
 
 
 class RequestError(RpcError):
-    """An error that needs no redaction: constant text, text that the client sent, and text that is already redacted."""
+    """An error without secrets: it has only constant text, text of the client, and text that is already redacted."""
 
 
 def echo(value: Any) -> orjson.Fragment:
-    """Encode a value of the client without redaction."""
-    # Streams keep it, and orjson's bytes occupy 2 KiB.
+    """Encode a value of the client as JSON, which is not redacted."""
+    # Streams keep such values, and orjson's bytes take 2 KiB each, so text is smaller.
     return orjson.Fragment(dump_json(value).decode())
 
 
 def redact_around(text: str, sent: str, redactor: Redactor) -> str:
-    """Redact a text except for its repetitions of the client's own text."""
-    # Only a text without secrets can be a separator: otherwise, the split could divide a secret.
+    """Redact a text, but not the places where it repeats the text the client has sent."""
+    # Text that is not redacted itself cannot be a guess. Splitting by it could divide a secret.
     if redactor.redact_text(sent) == sent:
         return redactor.redact_text(text)
     return sent.join(map(redactor.redact_text, text.split(sent)))
 
 
 def find_problems(result: ToolResult, entry: PreparedEntry, call: ToolCall, redactor: Redactor) -> str | None:
-    """Return the text of an error about the arguments that the client sent, in which only the schema is redacted.
+    """Return the text of an error about the client's arguments, in which only the schema is redacted.
 
-    None for every other error. One about arguments that a policy has changed has the same code, and may have secrets.
+    Returns None for every other error. If a policy has changed the arguments, the error has the same code, but may
+    contain secrets.
     """
     if result.code != InvalidArguments.code or redactor.is_empty:
         return None

@@ -1,4 +1,8 @@
-"""Requests of clients and the declarations of the client."""
+"""Request and Session: the requests of clients, what clients declare about themselves, and the checks of versions.
+
+A stateless client declares its version and capabilities in each request, in the envelope: the keys of `_meta` that
+begin with `io.modelcontextprotocol/`. A handshake client declares them once, in `initialize`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ from mcp_bridge._server.redaction import echo
 logger = logging.getLogger("mcp_bridge.server")
 
 DEFAULT_LEVEL: Level = "info"
-"""The log level of a handshake client that has not set one; the specification leaves the choice to the server."""
+"""The log level of a handshake client that has not set one. The specification leaves the choice to the server."""
 CONNECTION = "connection/"
-"""The beginning of the keys of what is kept for a connection."""
+"""The start of a session's key if the session is a connection."""
 MAX_CLIENT_TEXT = 100
 """The maximum number of characters of a client's name, and of its version."""
 ECHOED = 1000
@@ -34,11 +38,14 @@ class Session:
 
     Attributes:
         version: The negotiated protocol version; empty before `initialize`.
-        key: A unique name.
-        state_key: The key of the client's data while it is connected.
-        client: What the client has declared about itself in `initialize`.
         principal: The authenticated client, or None.
-        began: When it was opened, as a value of `time.perf_counter`.
+        capabilities: The capabilities of the client.
+        log_level: The least severe level of log messages for the client.
+        key: A unique name.
+        state_key: The key of the session state authors store for the client.
+        began: The time at which it was opened, as a value of `time.perf_counter`.
+        client: What the client has declared about itself in `initialize`.
+        connection: Carries messages outside of requests.
     """
 
     def __init__(
@@ -163,18 +170,18 @@ class ClientInfoReader:
         self._latest: tuple[Any, ClientInfo] = (None, ClientInfo())
 
     def read_info(self, declared: Any, version: str, transport: str) -> ClientInfo:
-        """See `read_client_info`."""
+        """Return the declaration in `clientInfo` as `read_client_info` does."""
         latest, info = self._latest
         if latest != (declared, version, transport):
             info = read_client_info(declared, version, transport)
-            # A client may declare more, of any size.
-            usual = {"name": info.name, "version": info.version}
-            self._latest = (usual, version, transport), info
+            # A client may declare more, of any size, so the declaration itself is not kept. Most declare only this.
+            usual_declaration = {"name": info.name, "version": info.version}
+            self._latest = (usual_declaration, version, transport), info
         return info
 
 
 def has_envelope(params: Mapping[str, Any]) -> bool:
-    """Whether a request is of the stateless era: no other has this key."""
+    """Return whether a request is of the stateless era. Only such requests declare their version."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
@@ -192,17 +199,19 @@ def read_version(params: Mapping[str, Any]) -> str:
 def _describe_problem(meta: object) -> str:
     if not isinstance(meta, dict):
         return f"must be an object with the keys '{PROTOCOL_VERSION}' and '{CLIENT_CAPABILITIES}'"
-    missing = [repr(key) for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]
-    return f"has no {' and no '.join(missing)}" if missing else f"has a '{PROTOCOL_VERSION}' that is not text"
+    missing_keys = [repr(key) for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]
+    if missing_keys:
+        return f"has no {' and no '.join(missing_keys)}"
+    return f"has a '{PROTOCOL_VERSION}' that is not text"
 
 
 def check_version(version: str) -> None:
-    """Raise RpcError unless this server serves the version without a handshake (basic/lifecycle)."""
+    """Raise RpcError unless the server supports the version in the stateless era (basic/lifecycle)."""
     if version not in STATELESS_VERSIONS:
         data = {"supported": list(STATELESS_VERSIONS), "requested": truncate_text(version)}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
 
 def truncate_text(text: str) -> str:
-    """Truncate a client's text for an error, so that no error contains megabytes."""
+    """Truncate a client's text for an error, so no error contains megabytes."""
     return text if len(text) <= ECHOED else f"{text[:ECHOED]}... ({len(text)} characters)"

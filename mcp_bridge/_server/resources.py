@@ -1,4 +1,4 @@
-"""resources/list, resources/templates/list, resources/read, resources/subscribe and resources/unsubscribe."""
+"""ResourceMethods: the lists of resources and templates, resources/read, and the subscriptions of the handshake era."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_bridge._server.truncation import ResultTruncator
 
 
 class ResourceMethods:
-    """The MCP methods of resources and templates. `page` is the most entries per page."""
+    """The MCP methods of resources and templates. `page` is the maximum number of entries of a page."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ResourceMethods:
         return self._responses.when_ready(self._render_page, pages, request, params.get("cursor"))
 
     def render_lists(self, version: str, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the resources, the first one with all templates. Raises BadCursor."""
+        """Return a page of the resources. The first page also has all templates. Raises BadCursor."""
         self._refresh()
         page = self._pages.render(version, cursor)
         if cursor is None:
@@ -65,8 +65,11 @@ class ResourceMethods:
 
         Raises RpcError. In both eras, "not found" has code -32602 and the URI (server/resources, "Error Handling").
         """
-        uri, version = params["uri"], request.version
-        if (page := await self._truncator.read_page(uri, request.incoming.principal)) is not None:
+        uri = params["uri"]
+        version = request.version
+        # The rest of a truncated result is not in the registry.
+        page = await self._truncator.read_page(uri, request.incoming.principal)
+        if page is not None:
             return self._responses.with_cache_hints({"contents": [page]}, version, ttl_ms=0, scope="private")
         if self._registry.resources.get(uri) is None:
             await self._responses.wait_for_sources()
@@ -74,17 +77,18 @@ class ResourceMethods:
         result = await self._runner.run_call(match.prepared, match.make_call(str(request.id)), request)
         if isinstance(result, dict):
             return self._responses.add_server_info(result)
-        # A start does not need it.
+        # Only the first read needs these modules, not the start.
         from mcp_bridge._protocol.wire.resource_contents import render_contents
         from mcp_bridge._protocol.wire.tools import render_meta
 
         checked_result = self._responses.check_success(result, version, key="uri", value=uri)
         contents = render_contents(checked_result, version)
         for item in contents:
+            # The client gets the URI as it has written it.
             if item["uri"] == match.uri:
                 item["uri"] = echo(uri)
         response = {"contents": contents, **render_meta(checked_result, version)}
-        # it may depend on the caller
+        # The contents may depend on the caller, so clients must not share them.
         return self._responses.with_cache_hints(response, version, ttl_ms=0, scope="private")
 
     def subscribe(self, request: Request, params: Mapping[str, Any]) -> Any:
@@ -94,12 +98,13 @@ class ResourceMethods:
         return self._subscribe_everywhere(request, params["uri"])
 
     def unsubscribe(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve resources/unsubscribe of the handshake era; the client need not be subscribed."""
+        """Serve resources/unsubscribe of the handshake era. It succeeds even without a subscription."""
         assert request.session is not None
         self._notifier.unsubscribe(request.session, params["uri"])
         return {}
 
     async def _subscribe_everywhere(self, request: Request, uri: str) -> dict[str, Any]:
+        """Subscribe a client, and wait until the sources follow the resource, too."""
         await self._responses.wait_for_sources()
         result = self._subscribe(request, uri)
         await self._notifier.subscriptions.wait_until_followed()

@@ -1,4 +1,8 @@
-"""Shared parts of all responses: caching hints, pages, and errors of methods whose results have no field for them."""
+"""Responses: the common parts of all responses.
+
+It adds caching hints and the name of the server, renders pages of lists, waits for starting sources, and turns failed
+results of resources and prompts into errors, because their methods have no field for a failure.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +28,21 @@ from mcp_bridge._server.redaction import RequestError, redact_around
 from mcp_bridge._server.requests import Request, truncate_text
 
 READY_TIMEOUT = 20.0
-"""Seconds that a request waits for sources that are still starting; then it is served from what has been published."""
-
+"""Seconds that a request waits for sources that are starting. After that, it is served with what has been published."""
 _CLIENT_ERRORS = (InvalidArguments.code, ResourceNotFound.code, PromptNotFound.code)
+"""The codes of errors that the client has caused."""
 
 
 class Responses:
-    """The responses of an endpoint. `ready` is set once the sources have published, and is None if they have already.
+    """The shared parts of an endpoint's responses.
 
-    `report_listing` is called for each page of a list.
+    `ready` is set once the sources have published. None: they have already. `report_listing` is called for each page of
+    a list.
+
+    Attributes:
+        redactor: Redacts secrets.
+        server_info: The name, title and version of the server.
+        instructions: The member `instructions` of a description, or an empty dict.
     """
 
     def __init__(
@@ -53,8 +63,10 @@ class Responses:
 
     def describe_server(self, identity: Identity) -> None:
         """Replace how the server presents itself."""
-        title = {"title": identity.title} if identity.title is not None else {}
-        self.server_info = {"name": identity.name, **title, "version": identity.version}
+        self.server_info = {"name": identity.name}
+        if identity.title is not None:
+            self.server_info["title"] = identity.title
+        self.server_info["version"] = identity.version
         details: dict[str, Any] = {
             "description": identity.description,
             "websiteUrl": identity.website_url,
@@ -64,9 +76,9 @@ class Responses:
         self.instructions = {"instructions": identity.instructions} if identity.instructions is not None else {}
 
     def render_server_info(self, version: str) -> dict[str, Any]:
-        """Return the server's `Implementation`: from 2025-11-25 with icons, URL and description.
+        """Return the server's `Implementation`, from 2025-11-25 with its icons, URL and description.
 
-        Other results have only `server_info`, because icons may be large.
+        Only descriptions of the server use it. Other results have `server_info`, because icons may be large.
         """
         return {**self.server_info, **self._details} if has_feature(version, ICONS) else self.server_info
 
@@ -77,7 +89,9 @@ class Responses:
 
     def when_ready(self, serve: Callable[..., Any], *args: Any) -> Any:
         """Return `serve(*args)`, or a coroutine that waits for the sources first, at most `READY_TIMEOUT` seconds."""
-        return self._serve_later(serve, *args) if self.is_waiting else serve(*args)
+        if self.is_waiting:
+            return self._serve_later(serve, *args)
+        return serve(*args)
 
     async def wait_for_sources(self) -> None:
         """Wait until the sources have published, at most `READY_TIMEOUT` seconds."""
@@ -100,7 +114,7 @@ class Responses:
             raise RequestError(INVALID_PARAMS, message, {"cursor": truncate_text(cursor or "")}) from error
 
     def choose_scope(self, request: Request) -> str:
-        """Return the cache scope of a list: private if clients are authenticated."""
+        """Return the cache scope of a list: private if the client is authenticated or the identity says so."""
         return self._scope if request.incoming.principal is None else "private"
 
     def _encode_page(self, scope: str, page: Mapping[str, Any], version: str) -> orjson.Fragment:
@@ -130,7 +144,7 @@ class Responses:
     def check_success(self, result: ToolResult, version: str, *, key: Literal["name", "uri"], value: str) -> ToolResult:
         """Return the result of a resource or prompt, or raise RpcError if it failed.
 
-        `value` is the name or URI that the client has sent. The data of the error has it under `key`.
+        `value` is the name or URI the client has sent. The data of the error has it under `key`.
         """
         if not result.is_error:
             return result
@@ -142,7 +156,7 @@ class Responses:
 
 
 def raise_missing_capability(result: ToolResult, version: str) -> None:
-    """Raise the stateless era's error if the client lacks a capability; the handshake era has no such error."""
+    """Raise RpcError in the stateless era if the client lacks a capability. The handshake era has no such error."""
     if result.code == MissingCapability.code and has_feature(version, STATELESS) and REQUIRED in (result.meta or {}):
         required = (result.meta or {})[REQUIRED]
         raise RpcError(MISSING_CAPABILITY, result.error_text, {REQUIRED: required})

@@ -1,4 +1,8 @@
-"""skills/list, skills/get and resources/directory/read (SEP-2640)."""
+"""SkillMethods: skills/list, skills/get and resources/directory/read (SEP-2640).
+
+The files of a skill are resources, which SkillsSource publishes with a digest. The frontmatter of a skill is in the
+`_meta` of its SKILL.md. This module derives the skills and their directories from these resources.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,21 @@ from mcp_bridge._server.responses import Responses
 
 
 class SkillMethods:
-    """The MCP methods of skills. Skills are resources with a digest. `page` is the most entries per page."""
+    """The MCP methods of skills. `page` is the maximum number of skills of a page."""
 
     def __init__(self, registry: ToolRegistry, responses: Responses, *, page: int) -> None:
         self._registry = registry
         self._responses = responses
         self._version = (-1, -1)
+        # The rendered skills by the URIs of their SKILL.md.
         self._skills: dict[str, dict[str, Any]] = {}
+        # The children of each directory by their URIs, with the functions that render them.
         self._directories: dict[str, dict[str, ItemRenderer]] = {}
         self._pages = Pages("skills", page)
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """What the capabilities of the server declare."""
+        """The extensions in the capabilities of the server."""
         return {SKILLS: {"directoryRead": True}}
 
     @property
@@ -78,19 +84,25 @@ class SkillMethods:
         self._directories = {}
         for entry in files:
             self._add_to_directories(entry)
-        self._pages.replace({uri: partial(_get_any_version, skill) for uri, skill in self._skills.items()})
+        self._pages.replace({uri: partial(_return_rendered, skill) for uri, skill in self._skills.items()})
         self._version = version
 
     def _add_to_directories(self, entry: ResourceEntry) -> None:
-        child, render = entry.uri, partial(listings.render_resource, entry)
-        while (parent := child.rpartition("/")[0]) and not parent.endswith(":/"):
+        """Add a file to its directory, this directory to its own, and so on, up to the scheme of the URI."""
+        child = entry.uri
+        render: ItemRenderer = partial(listings.render_resource, entry)
+        parent = child.rpartition("/")[0]
+        while parent and not parent.endswith(":/"):
             self._directories.setdefault(parent, {})[child] = render
             directory = {"uri": parent, "name": parent.rpartition("/")[2], "mimeType": DIRECTORY_TYPE}
-            child, render = parent, partial(_get_any_version, directory)
+            render = partial(_return_rendered, directory)
+            child = parent
+            parent = child.rpartition("/")[0]
 
 
-def _get_any_version(rendered: dict[str, Any], version: str) -> dict[str, Any]:
-    return rendered
+def _return_rendered(item: dict[str, Any], version: str) -> dict[str, Any]:
+    """Render an item, the same in all protocol versions."""
+    return item
 
 
 def _render_skill(entry: ResourceEntry, files: list[ResourceEntry]) -> dict[str, Any]:
@@ -104,7 +116,8 @@ def _render_skill(entry: ResourceEntry, files: list[ResourceEntry]) -> dict[str,
 
 
 def _require_uri(params: Mapping[str, Any]) -> str:
-    if (uri := _read_text(params, "uri")) is None:
+    uri = _read_text(params, "uri")
+    if uri is None:
         raise RpcError(INVALID_PARAMS, "params.uri: required field missing")
     return uri
 

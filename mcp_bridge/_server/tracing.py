@@ -1,6 +1,7 @@
-"""OpenTelemetry spans by the semantic conventions for MCP, and trace context from `_meta` (gen-ai/mcp).
+"""MessageTracing: OpenTelemetry spans for messages, by the semantic conventions for MCP (gen-ai/mcp).
 
-OpenTelemetry is imported only if other code has imported it and set a tracer provider.
+The parent of a span comes from the trace context in `_meta`. OpenTelemetry is only used if other code has imported it
+and set a tracer provider.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _TARGETS = {
     "resources/subscribe": ("mcp.resource.uri", "uri"),
     "resources/unsubscribe": ("mcp.resource.uri", "uri"),
 }
-"""The attribute for what a method is about, and the parameter that it is read from."""
+"""For each method with a target: the attribute of the target, and the parameter with its value."""
 
 
 class MessageTracing:
-    """Starts the spans of messages. The tracer is looked up for each message, since a provider may be set late."""
+    """Starts the spans of messages. A provider may be set late, so the tracer is looked up for each message."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -62,12 +63,14 @@ class MessageTracing:
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
         name = method
-        attribute, param = _TARGETS.get(method, ("", ""))
-        if param and isinstance(target := params.get(param), str):
-            attributes[attribute] = target
-            # URIs would make too many names of spans.
-            if param == "name":
-                name = f"{method} {target}"
+        if method in _TARGETS:
+            attribute, param = _TARGETS[method]
+            target = params.get(param)
+            if isinstance(target, str):
+                attributes[attribute] = target
+                # With URIs, there would be too many different names of spans.
+                if param == "name":
+                    name = f"{method} {target}"
         context, links = _extract_context(params)
         redact = self._redactor.redact_text
         span = tracer.start_span(
@@ -81,15 +84,17 @@ class MessageTracing:
 
     def _find_tracer(self) -> Tracer | None:
         api = sys.modules.get("opentelemetry.trace")
-        # The function is missing while another thread imports the module.
+        # While another thread imports the module, the function is still missing.
         get_provider = getattr(api, "get_tracer_provider", None)
         if api is None or get_provider is None:
             return None
         provider = get_provider()
         if provider is not self._provider:
-            is_set = not isinstance(provider, api.ProxyTracerProvider)
-            self._tracer = provider.get_tracer("mcp_bridge", __version__) if is_set else None
             self._provider = provider
+            self._tracer = None
+            # Before a provider is set, there is a proxy, whose spans record nothing.
+            if not isinstance(provider, api.ProxyTracerProvider):
+                self._tracer = provider.get_tracer("mcp_bridge", __version__)
         return self._tracer
 
 
@@ -118,7 +123,7 @@ class MessageSpan:
             detach(token)
 
     def finish(self, result: Any) -> None:
-        """End the span with a result. A tool's error is one too, though the response is none."""
+        """End the span with a result. The error of a tool marks the span as failed, although the response succeeds."""
         if isinstance(result, Mapping) and result.get("isError") is True:
             self._set_error("tool_error")
         self._span.end()
@@ -140,17 +145,22 @@ class MessageSpan:
 
 
 def _extract_context(params: Mapping[str, Any]) -> tuple[Context, list[Link]]:
-    """Return the context in `_meta`, with a link to the span around this code, such as that of the HTTP request.
+    """Return the context for the span of a message, and its links.
 
-    Without a valid `traceparent`, the span around this code is the parent.
+    If `_meta` has a valid `traceparent`, that is the parent, and the span around this code, such as the one of the HTTP
+    request, is linked. Otherwise, the span around this code is the parent.
     """
     from opentelemetry.context import get_current
     from opentelemetry.propagate import extract
     from opentelemetry.trace import Link, get_current_span
 
     meta = params.get("_meta")
-    carrier = {key: value for key, value in meta.items() if isinstance(value, str)} if isinstance(meta, dict) else {}
+    carrier: dict[str, str] = {}
+    if isinstance(meta, dict):
+        carrier = {key: value for key, value in meta.items() if isinstance(value, str)}
     context = extract(carrier, context=get_current())
-    ambient = get_current_span().get_span_context()
-    is_linked = ambient.is_valid and get_current_span(context).get_span_context() != ambient
-    return context, [Link(ambient)] if is_linked else []
+    surrounding_span = get_current_span().get_span_context()
+    parent_span = get_current_span(context).get_span_context()
+    if surrounding_span.is_valid and parent_span != surrounding_span:
+        return context, [Link(surrounding_span)]
+    return context, []

@@ -1,4 +1,8 @@
-"""Truncates tool results that are too large. The rest of the text can be read as resources for a while."""
+"""ResultTruncator: truncates results that are too large. For a while, clients can read the rest of a text as resources.
+
+The pages of the rest are in a store, under keys that contain the principal of the call. So a client cannot read the
+pages of another one, even if it knows their URIs.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +18,35 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.redaction import Redactor
 
 URI = "mcp-bridge://results/"
-"""The beginning of the pages' URIs; what follows cannot be guessed."""
+"""The start of the URIs of pages. The rest of a URI cannot be guessed."""
 _KEY = "mcp-bridge/results/"
-CONTENT = 16 * 1024 * 1024
+CONTENT_LIMIT = 16 * 1024 * 1024
+"""The default for the maximum number of bytes of everything but text."""
 BLOCKS = 1000
-"""The maximum number of blocks in one result. Further texts are joined, further blocks of other kinds dropped."""
+"""The maximum number of text blocks, and of other blocks, in a result. Beyond it, texts are joined, others dropped."""
 _TEXT_KEYS = frozenset({"type", "text"})
+"""The keys of a text block without annotations and metadata."""
 
 
 class ResultTruncator:
-    """Limits the size of tool results and stores the rest of their text for `ttl` seconds.
+    """Limits the size of results, and stores the rest of their text for `ttl` seconds.
 
-    A result has at most `most` characters of text, `content` bytes of everything else as JSON, and `BLOCKS` blocks of
-    each. Secrets are redacted before the text is split: half a secret would not be recognised in either page.
+    A result has at most `text_limit` characters of text, `content_limit` bytes of everything else as JSON, and `BLOCKS`
+    blocks of each. Secrets are redacted before a text is split, because half a secret would not be recognized.
     """
 
     def __init__(
         self,
         get_store: Callable[[], Store],
         *,
-        most: int,
-        content: int = CONTENT,
+        text_limit: int,
+        content_limit: int = CONTENT_LIMIT,
         ttl: float,
         redactor: Redactor | None = None,
     ) -> None:
         self._get_store = get_store
-        self._most = most
-        self._content = content
+        self._text_limit = text_limit
+        self._content_limit = content_limit
         self._ttl = ttl
         self._redactor = redactor or Redactor()
 
@@ -56,23 +62,21 @@ class ResultTruncator:
         """Return a tools/call result within the limits. Structured content is dropped before text is truncated.
 
         Args:
-            declared: Whether the tool has an output schema. Without its structured content the result would violate
-                that schema, so it becomes an error.
-            output_size: The size of the structured content in bytes, if known.
-            principal: Who may read the rest.
+            result: The result on the wire.
+            version: The protocol version of the client.
+            declared: Whether the tool has an output schema. Without its structured content, the result would violate
+                the schema, so it becomes an error.
+            output_size: The size of the structured content in bytes, if it is known.
+            principal: The client that may read the rest.
         """
         smaller_result = self._remove_excess(result, output_size)
         is_incomplete = "structuredContent" in result and "structuredContent" not in smaller_result
         texts = [item["text"] for item in smaller_result["content"] if item.get("type") == "text"]
-        if sum(map(len, texts)) > self._most:
+        if sum(map(len, texts)) > self._text_limit:
             full_text = self._redactor.redact_text("\n".join(texts))
-            smaller_result = _replace_texts(
-                smaller_result,
-                [
-                    make_text_block(full_text[: self._most]),
-                    *await self._store_rest(full_text, version, _make_prefix(principal)),
-                ],
-            )
+            text_blocks = [make_text_block(full_text[: self._text_limit])]
+            text_blocks += await self._store_rest(full_text, version, _make_prefix(principal))
+            smaller_result = _replace_texts(smaller_result, text_blocks)
             smaller_result.pop("structuredContent", None)
             is_incomplete = True
         elif len(texts) > BLOCKS:
@@ -84,50 +88,56 @@ class ResultTruncator:
         return smaller_result
 
     def is_small(self, result: dict[str, Any], output_size: int | None = None) -> bool:
-        """Whether a result is within the limits, as far as that is known without measuring anything."""
+        """Return whether a result is certainly within the limits, without measuring anything."""
         content = result["content"]
         if "_meta" in result or len(content) > BLOCKS:
             return False
-        if "structuredContent" in result and (output_size is None or output_size > self._content):
+        if "structuredContent" in result and (output_size is None or output_size > self._content_limit):
             return False
         length = 0
         for item in content:
             if len(item) != len(_TEXT_KEYS) or item["type"] != "text":
                 return False
             length += len(item["text"])
-        return length <= self._most
+        return length <= self._text_limit
 
     async def read_page(self, uri: str, principal: str | None = None) -> Mapping[str, Any] | None:
-        """Return one page as contents of resources/read; None if this principal has none, or it has expired."""
+        """Return one page as an item of `contents` of resources/read, or None if this principal has no such page."""
         if not uri.startswith(URI):
             return None
         page = await self._get_store().get(_make_prefix(principal) + uri.removeprefix(URI))
-        return {"uri": uri, "mimeType": "text/plain", "text": page.decode()} if page is not None else None
+        if page is None:
+            return None
+        return {"uri": uri, "mimeType": "text/plain", "text": page.decode()}
 
     async def _store_rest(self, full_text: str, version: str, prefix: str) -> list[dict[str, Any]]:
-        """Store the pages and return blocks that say where they are."""
+        """Store the pages after the first one, and return blocks that name them."""
         from secrets import token_urlsafe
 
         store = self._get_store()
-        name, pages = token_urlsafe(16), range(self._most, len(full_text), self._most)
-        for number, start in enumerate(pages, start=2):
-            page = full_text[start : start + self._most].encode()
+        name = token_urlsafe(16)
+        starts = range(self._text_limit, len(full_text), self._text_limit)
+        for number, start in enumerate(starts, start=2):
+            page = full_text[start : start + self._text_limit].encode()
             await store.set(f"{prefix}{name}/{number}", page, self._ttl)
-        notice = f"This result was truncated: it shows {self._most} of {len(full_text)} characters."
+        notice = f"This result was truncated: it shows {self._text_limit} of {len(full_text)} characters."
+        # A store has limits, and may have dropped the first pages for the later ones.
         if await store.get(f"{prefix}{name}/2") is None:
             return [make_text_block(f"[{notice} The rest was too large to be stored. Ask for a smaller part.]")]
-        first, last = f"{URI}{name}/2", f"{URI}{name}/{len(pages) + 1}"
+        first, last = f"{URI}{name}/2", f"{URI}{name}/{len(starts) + 1}"
         advice = f"Read the rest as resources, from {first} to {last}, within {self._ttl:g} seconds."
         from mcp_bridge._contracts.content import ResourceLink
         from mcp_bridge._protocol.wire.content import render_block
 
         link = ResourceLink(first, "the rest of the result", mime_type="text/plain")
-        links = [render_block(link, version)] if has_feature(version, STRUCTURED) else []
-        return [make_text_block(f"[{notice} {advice}]"), *links]
+        blocks = [make_text_block(f"[{notice} {advice}]")]
+        if has_feature(version, STRUCTURED):
+            blocks.append(render_block(link, version))
+        return blocks
 
     def _remove_excess(self, result: dict[str, Any], output_size: int | None) -> dict[str, Any]:
         """Return the result without the parts, other than text, that exceed the limits, and a notice about them."""
-        budget = SizeBudget(self._content)
+        budget = SizeBudget(self._content_limit)
         smaller_result = {key: value for key, value in result.items() if key != "_meta" or budget.spend(value)}
         smaller_result.pop("structuredContent", None)
         smaller_result["content"] = [item for item in map(budget.fit_block, result["content"]) if item is not None]
@@ -136,16 +146,16 @@ class ResultTruncator:
         if budget.dropped:
             notice = f"[This result was truncated: {budget.dropped} parts other than text were left out,"
             smaller_result["content"].append(
-                make_text_block(f"{notice} because they exceed {self._content} bytes or {BLOCKS} blocks.]")
+                make_text_block(f"{notice} because they exceed {self._content_limit} bytes or {BLOCKS} blocks.]")
             )
         return smaller_result
 
 
 def _make_prefix(principal: str | None) -> str:
-    """Return the beginning of the keys of a principal's pages. URIs, which are sent to models, contain none of it."""
+    """Return the start of the keys of a principal's pages. URIs, which models see, do not contain it."""
     if principal is None:
         return f"{_KEY}anonymous/"
-    # Most servers never need it.
+    # Most servers never need this module.
     from hashlib import sha256
 
     return f"{_KEY}{sha256(principal.encode(errors='surrogatepass')).hexdigest()[:32]}/"
@@ -160,7 +170,7 @@ class SizeBudget:
         self.dropped = 0
 
     def spend(self, value: Any, *, size: int | None = None, blocks: int = 0) -> bool:
-        """Spend the budget for a value and return whether it sufficed."""
+        """Reduce the budget by the size of a value. Return False, and count the value, if it does not fit."""
         size = _measure(value) if size is None else size
         if size > self._size or blocks > self._blocks:
             self.dropped += 1
@@ -170,7 +180,7 @@ class SizeBudget:
         return True
 
     def fit_block(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what fits of a block. Text is not counted here, only what a text block has beside it."""
+        """Return the part of a block that fits, or None. Text itself does not count, but its annotations do."""
         if item.get("type") != "text":
             return item if self.spend(item, blocks=1) else None
         extras = {key: value for key, value in item.items() if key not in _TEXT_KEYS}
@@ -183,7 +193,7 @@ def _replace_texts(result: dict[str, Any], texts: list[dict[str, Any]]) -> dict[
 
 
 def _measure(value: Any) -> int:
-    """Return the size of a value as JSON, in bytes; 0 for one that cannot be serialised, which fails later."""
+    """Return the size of a value as JSON in bytes, or 0 if JSON cannot express it, so it fails later."""
     try:
         return len(dump_json(value))
     except (TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""A watchdog that logs which tool blocks the event loop, and for how long."""
+"""Watchdog: logs which tool blocks the event loop, and for how long."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 logger = logging.getLogger("mcp_bridge.server")
 
 INTERVAL = 0.5
-"""Seconds between two checks; the cost of checking an idle server is not measurable."""
+"""Seconds between two checks. The cost of checking an idle server is not measurable."""
 RESPONSE_TIMEOUT = 0.5
-"""Seconds that the loop may take to run a callback before it counts as blocked."""
+"""Seconds after which an event loop that does not run a callback counts as blocked."""
 
 
 class Watchdog:
-    """A thread that checks that the event loop still runs, while there are `calls` in flight."""
+    """Checks in a thread, while there are `calls` in flight, whether the event loop still runs."""
 
     def __init__(self, calls: Collection[object]) -> None:
         self._calls = calls
@@ -45,23 +45,27 @@ class Watchdog:
         while not stop.wait(INTERVAL):
             if not self._calls:
                 continue
-            response, since = threading.Event(), time.monotonic()
+            callback_has_run = threading.Event()
+            since = time.monotonic()
             try:
-                soon(response.set)
+                soon(callback_has_run.set)
             except RuntimeError:
-                # The loop has ended.
+                # The event loop has ended.
                 return
-            if not response.wait(RESPONSE_TIMEOUT):
+            if not callback_has_run.wait(RESPONSE_TIMEOUT):
                 name = _find_running(thread)
                 logger.warning("%s blocks the event loop: no other call is served meanwhile", name)
-                while not response.wait(INTERVAL):
+                while not callback_has_run.wait(INTERVAL):
                     if stop.is_set():
                         return
                 logger.warning("%s blocked the event loop for %.1f seconds", name, time.monotonic() - since)
 
 
 def _find_running(thread: int) -> str:
-    """Return the name of the tool that runs in this thread, and the line that it is at."""
+    """Return the name of the tool that runs in a thread, and the line it executes.
+
+    The tool is found by the frame of PreparedEntry.run, which runs every handler.
+    """
     innermost = frame = sys._current_frames().get(thread)
     while frame is not None:
         if frame.f_code is PreparedEntry.run.__code__:

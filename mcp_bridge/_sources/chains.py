@@ -1,10 +1,14 @@
-"""ChainSource: publishes the chains of the settings if their tools exist and fit together."""
+"""ChainSource: publishes the chains of the settings as tools, which call other published tools in order.
+
+A chain is only published if its tools exist and their schemas fit together. So the source watches the registry, and
+builds all chains again when the tools change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -24,13 +28,13 @@ if TYPE_CHECKING:
 
 NAME = "chains"
 Locate = Callable[..., ConfigError]
-"""Adds the file, and the line of a key, to an error."""
+"""Adds the file and the line of a key to an error (`Settings.add_location`). Gets the error and the path of the key."""
 
 
 class ChainSource(Source):
-    """Publishes chains whose tools exist, and checks them again whenever tools change.
+    """Publishes chains, and checks them again whenever tools change.
 
-    `registry` has the tools, and runs their calls under its pipeline. `locate` is `Settings.add_location`.
+    `registry` has the tools, and runs their calls under its pipeline.
     """
 
     is_derived = True
@@ -54,9 +58,11 @@ class ChainSource(Source):
         last_offer: Offer | None = None
         try:
             while True:
+                # The event is new before the chains are built, so that a change in the meantime is not lost.
                 self._changed = anyio.Event()
                 describe_absence = self.services.describe_absence
                 offer = _ChainBuilder(self._chains, self._registry, self._locate, describe_absence).build_offer()
+                # Publishing the chains changes the registry too, so an equal offer must end the loop.
                 if offer != last_offer:
                     last_offer = offer
                     publish(offer)
@@ -66,7 +72,7 @@ class ChainSource(Source):
 
 
 class _ChainBuilder:
-    """Builds the tools of chains. A chain can call chains, so each is built when it is first needed."""
+    """Builds the tools of all chains once. A chain can call other chains, so each is built when it is first needed."""
 
     def __init__(
         self,
@@ -84,17 +90,18 @@ class _ChainBuilder:
         self._problems: list[str] = []
 
     def build_offer(self) -> Offer:
-        """Build all chains, and describe why the others cannot be published."""
+        """Build all chains, and describe the problems of those left out."""
         entries = [self._find_tool(name) for name in self._chains]
         return Offer(tools=[entry for entry in entries if entry is not None], problems=self._problems)
 
     def _find_tool(self, name: str) -> ToolEntry | None:
-        """Return a chain, or the published tool of another source; None if it cannot be called."""
+        """Return the entry of a chain, or of a tool of another source. None means that it cannot be called."""
         if name not in self._chains:
             entry = self._registry.get(name)
             return entry if entry is not None and entry.is_listed else None
         if name not in self._built:
             if name in self._unfinished:
+                # The chain calls itself, directly or through other chains.
                 return None
             self._unfinished.append(name)
             self._built[name] = self._build_chain(name, self._chains[name])
@@ -103,20 +110,19 @@ class _ChainBuilder:
 
     def _build_chain(self, name: str, chain: ChainSettings) -> ToolEntry | None:
         steps = [_build_step(step) for step in chain.steps]
-        problems = [
-            self._locate_problem(self._describe_missing(step.tool_name), name, "steps", number, "tool")
-            for number, step in enumerate(steps)
-            if self._find_tool(step.tool_name) is None
-        ]
-        schema = infer_input_schema(self._find_tool, steps) if chain.input_schema is None else chain.input_schema
-        outputs = [chain.output] if isinstance(chain.output, str) else chain.output or ()
-        for problem in () if problems else find_wiring_problems(self._find_tool, steps, schema, outputs):
-            key = ("input", problem.argument) if problem.argument is not None else ()
-            place = ("output",) if problem.step is None else ("steps", problem.step, *key)
-            problems.append(self._locate_problem(problem.text, name, *place))
-        problems += [
-            self._locate_problem(problem, name, "input_schema") for problem in check_schema(chain.input_schema)
-        ]
+        schema = chain.input_schema
+        if schema is None:
+            schema = infer_input_schema(self._find_tool, steps)
+        problems: list[ConfigError] = []
+        for number, step in enumerate(steps):
+            if self._find_tool(step.tool_name) is None:
+                text = self._describe_missing(step.tool_name)
+                problems.append(self._locate_problem(text, name, "steps", number, "tool"))
+        # The wiring refers to the schemas of all tools.
+        if not problems:
+            problems += self._check_wiring(name, chain, steps, schema)
+        for problem in check_schema(chain.input_schema):
+            problems.append(self._locate_problem(problem, name, "input_schema"))
         self._problems += [f"chain '{name}' is not published: {error}" for error in problems]
         if problems:
             return None
@@ -125,7 +131,27 @@ class _ChainBuilder:
         entry = ToolEntry(name, text, handler, schema, tags=list(chain.tags))
         return replace(entry, annotations=dict(chain.annotations))
 
+    def _check_wiring(
+        self, name: str, chain: ChainSettings, steps: Sequence[ChainStep], schema: Mapping[str, Any]
+    ) -> list[ConfigError]:
+        """Return the problems of the paths that connect the steps of a chain, with their places in the settings."""
+        outputs: Sequence[str] = ()
+        if isinstance(chain.output, str):
+            outputs = [chain.output]
+        elif chain.output is not None:
+            outputs = chain.output
+        problems = []
+        for problem in find_wiring_problems(self._find_tool, steps, schema, outputs):
+            place: list[str | int] = ["output"]
+            if problem.step is not None:
+                place = ["steps", problem.step]
+                if problem.argument is not None:
+                    place += ["input", problem.argument]
+            problems.append(self._locate_problem(problem.text, name, *place))
+        return problems
+
     def _describe_missing(self, tool: str) -> str:
+        """Return why a tool cannot be called."""
         if tool in self._unfinished:
             return f"the chain '{tool}' calls itself, without end"
         if tool in self._chains:
@@ -141,16 +167,19 @@ class _ChainBuilder:
 
 
 def _build_step(step: ChainStepSettings) -> ChainStep:
-    inputs = step.input
+    paths: dict[str, str] = {}
+    defaults: dict[str, Any] = {}
+    for name, item in step.input.items():
+        if item.path is not None:
+            paths[name] = item.path
+        if item.has_value:
+            # A fixed value is the default of an argument without a path.
+            defaults[name] = item.default if item.path is not None else item.value
     return ChainStep(
         step.tool,
-        {name: item.path for name, item in inputs.items() if item.path is not None},
+        paths,
         step.output or "",
-        defaults={
-            name: item.default if item.path is not None else item.value
-            for name, item in inputs.items()
-            if item.has_value
-        },
+        defaults=defaults,
         continue_on_failure=step.continue_on_failure,
         omits_context="input" in step.model_fields_set,
     )

@@ -1,4 +1,7 @@
-"""SkillsSource: publishes the files of skills as resources."""
+"""SkillsSource: publishes the files of skills as resources (SEP-2640).
+
+A skill is a folder with a `SKILL.md`, which begins with frontmatter: its name and description in YAML.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class SkillsOptions(SettingsModel):
 class SkillsSource(Source):
     """Publishes each folder in `path` with a SKILL.md as a skill, or `path` itself if it has one.
 
-    The files are read once, at the start, so that their digests stay right.
+    The files are read once, at the start, so the published digests always match the contents.
     """
 
     Options = SkillsOptions
@@ -79,8 +82,9 @@ class SkillsSource(Source):
 
 
 def read_skill(folder: Path) -> list[ResourceEntry]:
-    """Return the resources of the files of a skill. Raises SourceError and OSError."""
-    name, root = folder.resolve().name, folder.resolve()
+    """Return a resource for each file of a skill. Raises SourceError and OSError."""
+    root = folder.resolve()
+    name = root.name
     if not _NAME.fullmatch(name):
         raise SourceError("the name of its folder must have 1 to 64 letters a to z, digits and single hyphens")
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in _list_skill_files(root)}
@@ -92,7 +96,10 @@ def read_skill(folder: Path) -> list[ResourceEntry]:
 
 def _list_skill_files(folder: Path) -> list[Path]:
     """Return the files of a folder, without those behind symbolic links that lead out of it. Raises SourceError."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.resolve().is_relative_to(folder)]
+    paths = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.resolve().is_relative_to(folder):
+            paths.append(path)
     if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_SIZE:
         raise SourceError(f"it has more than {MAX_FILES} files, or more than {MAX_SIZE // 2**20} MiB")
     return paths
@@ -105,6 +112,7 @@ def _read_frontmatter(content: bytes) -> dict[str, Any]:
         if match is None:
             raise SourceError(f"{SKILL_FILE} does not begin with frontmatter: YAML between two lines of ---")
         source = parse_source("yaml", match[1], strict=True)
+        # The frontmatter is sent to clients in `_meta`, so its values have to be those of JSON.
         frontmatter: dict[str, Any] = orjson.loads(orjson.dumps(source.data))
     except (ConfigError, UnicodeDecodeError, TypeError) as error:
         raise SourceError(f"the frontmatter of {SKILL_FILE} cannot be read: {error}") from error
@@ -116,17 +124,20 @@ def _read_frontmatter(content: bytes) -> dict[str, Any]:
 
 def _build_file_entry(skill: str, path: str, content: bytes, frontmatter: dict[str, Any]) -> ResourceEntry:
     meta: dict[str, Any] = {DIGEST: f"sha256:{hashlib.sha256(content).hexdigest()}"}
-    name, description = path.rpartition("/")[2], ""
+    name = path.rpartition("/")[2]
+    description = ""
     if path == SKILL_FILE:
         meta[FRONTMATTER] = frontmatter
-        name, description = skill, frontmatter["description"]
-    media_type = (
-        "text/markdown" if path.endswith(".md") else mimetypes.guess_type(path)[0] or "application/octet-stream"
-    )
-    text = _decode_text(content)
+        name = skill
+        description = frontmatter["description"]
+    media_type = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    if path.endswith(".md"):
+        # Some systems do not know this type.
+        media_type = "text/markdown"
+    body = _decode_text(content)
     return ResourceEntry(
         f"skill://{skill}/{quote(path)}",
-        lambda data: content if text is None else text,
+        lambda data: body,
         name,
         description,
         mime_type=media_type,
@@ -135,8 +146,9 @@ def _build_file_entry(skill: str, path: str, content: bytes, frontmatter: dict[s
     )
 
 
-def _decode_text(content: bytes) -> str | None:
+def _decode_text(content: bytes) -> str | bytes:
+    """Return text if the content is valid UTF-8, else the bytes."""
     try:
         return content.decode()
     except UnicodeDecodeError:
-        return None
+        return content

@@ -1,7 +1,8 @@
 """The transport of shared servers: many clients over one Unix socket, each with lines as over stdio.
 
-A client sends a token of its choice, its identity also after a reconnection. The server responds with a line of JSON
-about itself, and then both send messages. A connection that begins with an HTTP request is for the operator API.
+A connection begins in one of two ways. A client sends a line with a random token of its choice, which stays its
+identity if it connects again. The server responds with a line of JSON, `{"drain": 10.0}`, and then both send messages.
+A connection that begins with an HTTP request is for the operator API.
 """
 
 from __future__ import annotations
@@ -32,20 +33,22 @@ from mcp_bridge._transports.stdio import StdioReader
 logger = logging.getLogger("mcp_bridge.shared")
 
 TOKEN_SIZE = 32
-"""The length of a client's token. A newline follows it."""
+"""The number of characters of a client's token. A newline follows it."""
 GREETING_TIMEOUT = 10.0
-"""The timeout in seconds for the token of a client."""
+"""Seconds in which a client has to send its token."""
 HTTP_METHODS = (b"GET ", b"POST")
-"""How requests of the operator API begin. Tokens have lower-case letters."""
+"""The first bytes of requests of the operator API. Tokens have no upper-case letters."""
 RETRY_INTERVAL = 0.1
-"""Seconds until an idle server tries to end again, while a client is just connecting."""
+"""Seconds after which an idle server tries to end again, if a client was just connecting."""
 
 
 class LocalListener(NamedTuple):
     """The socket of a shared server.
 
-    `lock` is held while clients connect, and yields whether it is free. `is_current` is false once new clients use
-    another server, because the settings have changed. `files` are removed at the end, if they are still its own.
+    Attributes:
+        lock: A lock clients hold while they start or connect to a server. It yields whether it was free.
+        is_current: Returns False once new clients start another server, because the settings have changed.
+        files: The files of the server, such as its socket. They are removed at its end.
     """
 
     socket: socket.socket
@@ -67,7 +70,10 @@ async def serve(
     drain: float = DRAIN_TIMEOUT,
     signals: ShutdownSignals | None = None,
 ) -> None:
-    """Serve clients until none has been connected for `idle` seconds, or a signal; then drain for `drain` seconds."""
+    """Serve clients until a signal arrives, or until none has been connected for `idle` seconds.
+
+    After a signal, the calls in flight have `drain` seconds to end.
+    """
     raise_descriptor_limit()
     with signals or ShutdownSignals() as active_signals:
         async with anyio.create_task_group() as group:
@@ -100,25 +106,28 @@ class LocalSocketServer:
         self._idle = idle
         self._drain = drain
         self.counter = RequestCounter()
+        # The readers of clients, without operators and clients that have sent no token yet.
         self._readers: set[StdioReader] = set()
+        # The number of all open connections.
         self._connected = 0
         self._change = Notifier()
-        self._accepting = anyio.CancelScope()
-        self._was_used = self._is_stopping = False
-        self._socket_file = self._find_socket()
+        self._accept_scope = anyio.CancelScope()
+        self._was_used = False
+        self._is_stopping = False
+        self._socket_file = self._identify_socket_file()
 
     async def run(self) -> None:
         """Serve clients until the server is idle or stopped, and all of them are served."""
         self._listener.socket.setblocking(False)
         async with anyio.create_task_group() as clients:
             clients.start_soon(self._stop_when_idle)
-            with self._listener.socket, self._accepting:
+            with self._listener.socket, self._accept_scope:
                 while True:
                     await anyio.wait_readable(self._listener.socket)
                     try:
                         self._accept_pending(clients)
                     except OSError as error:
-                        # No descriptor is available for now.
+                        # The process has no free descriptor. A connection may end soon.
                         logger.warning("cannot accept a client: %s", error)
                         await anyio.sleep(1)
 
@@ -133,17 +142,18 @@ class LocalSocketServer:
             reader.stop()
 
     def _close(self) -> None:
-        """Stop accepting clients. The next one starts another server, perhaps with files of the same names."""
+        """Stop accepting clients. The next client starts another server."""
         if self._is_stopping:
             return
         self._is_stopping = True
-        if self._find_socket() == self._socket_file:
+        # If another server has replaced the socket, the files are those of the other server.
+        if self._identify_socket_file() == self._socket_file:
             for path in self._listener.files:
                 path.unlink(missing_ok=True)
-        self._accepting.cancel()
+        self._accept_scope.cancel()
         self._change_connections(0)
 
-    def _find_socket(self) -> tuple[int, int] | None:
+    def _identify_socket_file(self) -> tuple[int, int] | None:
         """Return the identity of the socket's file, or None if it was removed."""
         try:
             status = os.stat(self._listener.socket.getsockname())
@@ -163,17 +173,19 @@ class LocalSocketServer:
                     client.close()
 
     async def _stop_when_idle(self) -> None:
+        """Close the socket once the server has been idle for long enough, and no client is connecting."""
         while not self._is_stopping:
             timeout: float | None = self._idle
             if self._connected:
                 timeout = None
             elif self._was_used and not self._listener.is_current():
+                # No further client will connect.
                 timeout = 0.0
             with anyio.move_on_after(timeout):
                 await self._change.wait_for_notification()
                 continue
             with self._listener.lock() as is_locked:
-                # A client may wait to be accepted.
+                # A client may have connected, but not be accepted yet.
                 poll = select.poll()
                 poll.register(self._listener.socket, select.POLLIN)
                 if is_locked and not self._connected and not poll.poll(0):
@@ -183,7 +195,7 @@ class LocalSocketServer:
             await anyio.sleep(RETRY_INTERVAL)
 
     async def _serve_client(self, client: socket.socket) -> None:
-        # The socket is polled, and a write that is not possible immediately must not be an error.
+        # The socket is polled before each read. A write that is not possible immediately has to wait, not to fail.
         client.setblocking(True)
         with client:
             self._change_connections(1)
@@ -220,15 +232,15 @@ class LocalSocketServer:
             async with anyio.create_task_group() as group:
                 group.start_soon(write)
                 await reader.run()
-                # A client disconnects once its requests are answered.
+                # A client closes its input once it has all responses, so there is nothing to wait for.
                 client.close()
                 await writer.flush(CLOSE_TIMEOUT)
                 group.cancel_scope.cancel()
         finally:
             self._readers.discard(reader)
 
-    def _change_connections(self, by: int) -> None:
-        self._connected += by
+    def _change_connections(self, difference: int) -> None:
+        self._connected += difference
         self._change.notify()
 
 
@@ -241,7 +253,7 @@ async def _is_http(client: socket.socket) -> bool:
 
 
 async def _read_token(source: Descriptor) -> str | None:
-    """Read the token of a client; None if it sends something else."""
+    """Return the token that a client sends first, or None if it sends something else."""
     data = b""
     with anyio.move_on_after(GREETING_TIMEOUT):
         while len(data) <= TOKEN_SIZE:

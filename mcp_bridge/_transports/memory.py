@@ -1,4 +1,9 @@
-"""The memory transport: connects clients to an endpoint in the same process."""
+"""The memory transport: connects clients to an endpoint in the same process.
+
+`EndpointAddress` is for the bridge's own client (`UpstreamSession`), which the command line uses. `make_client` is for
+the client of the MCP SDK, which `mcp_bridge.testing` offers. Messages are still encoded as JSON, so both sides see
+exactly what another transport would carry.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class EndpointAddress:
-    """The address of an endpoint in this process, for a session."""
+    """The address of an endpoint in this process (an `UpstreamAddress`)."""
 
     label = "this server"
 
@@ -32,7 +37,7 @@ class EndpointAddress:
 
     @asynccontextmanager
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
-        """Yield a channel; `receive` gets the messages of the endpoint."""
+        """Yield a channel. `receive` gets the messages of the endpoint."""
         async with own_tasks() as tasks:
             client = self._endpoint.connect(
                 MemoryStream(lambda data: receive(load_json(data), None)), tasks, transport="memory"
@@ -54,22 +59,24 @@ class EndpointChannel:
 
 
 class MemoryStream(MessageStream):
-    """Carries messages as JSON."""
+    """Carries messages as JSON to a function, at once."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
         self._deliver = deliver
 
     def send(self, message: Message) -> None:
-        if data := dump_message(message):
+        data = dump_message(message)
+        # Nothing is sent for a message that JSON cannot express.
+        if data:
             self._deliver(data)
 
     async def drain(self) -> None:
-        """Do nothing: the buffer has no limit."""
+        """Only let other tasks run, because every message is delivered at once."""
         await anyio.lowlevel.checkpoint()
 
 
 def make_client(endpoint: Endpoint, **options: Any) -> Client:
-    """Return an `mcp.Client`, not yet entered, for an endpoint. `options` are the client's own, such as `mode`.
+    """Return an `mcp.Client` for an endpoint, which the caller enters. `options` are the client's own, such as `mode`.
 
     Raises ImportError without the extra `testing`.
     """
@@ -92,7 +99,7 @@ async def connect(endpoint: Endpoint) -> AsyncIterator[tuple[Any, Any]]:
     to_server, from_client = anyio.create_memory_object_stream[Any](math.inf)
 
     def deliver(data: bytes) -> None:
-        # The client may have disconnected.
+        # The client may have disconnected before this message.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             to_client.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False)))
 
@@ -118,5 +125,9 @@ def _to_plain_message(message: BaseModel) -> Message:
     """Return a message of the SDK as a dict. Its params and results are dicts already."""
     from pydantic import BaseModel
 
-    members = {name: getattr(message, name) for name in message.model_fields_set}
-    return {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in members.items()}
+    plain_message: Message = {}
+    for name in message.model_fields_set:
+        value = getattr(message, name)
+        # The `error` of a response is a model.
+        plain_message[name] = value.model_dump() if isinstance(value, BaseModel) else value
+    return plain_message

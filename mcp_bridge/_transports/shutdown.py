@@ -1,4 +1,7 @@
-"""Shutdown: the first signal drains the calls in flight, the second ends the server immediately."""
+"""The shutdown of all transports: the first signal drains the calls in flight, the second ends the server at once.
+
+ShutdownSignals turns signals into these two actions in every phase of the process, and `drain_calls` waits for calls.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.transports")
 
 DRAIN_TIMEOUT = 10.0
-"""Seconds for calls in flight after the end of input or a signal."""
+"""Seconds in which calls in flight may end after the end of input or a signal."""
 CLOSE_TIMEOUT = 1.0
-"""Seconds for the responses of cancelled calls, and then for the end of open streams."""
+"""Seconds in which cancelled calls may send their responses, and then open streams may end."""
 URGENT_TIMEOUT = 0.25
-"""The same after a second signal."""
+"""The seconds in place of CLOSE_TIMEOUT after a second signal."""
 EXIT_DELAY = 1.0
 """Seconds from a second signal to the exit of the process, even if it is blocked."""
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
@@ -41,15 +44,15 @@ SHUTDOWN_MESSAGE = "The bridge is shutting down."
 async def drain_calls(
     endpoint: Endpoint, counter: RequestCounter, drain: float, remaining: float | None = None
 ) -> None:
-    """Wait until the calls in flight are answered. Then cancel the others, and report that to their clients.
+    """Wait until the calls in flight have their responses. Cancel those that take longer.
 
-    `remaining` is the rest of the `drain` time.
+    `drain` is the whole time for calls in seconds, which the log names, and `remaining` the rest of it.
     """
     if remaining is None:
         remaining = drain
     if await counter.wait_until_idle(remaining):
         return
-    # A call that waits for the user may still respond without an answer.
+    # A call that waits for the user may have a result even without an answer.
     endpoint.calls.reject_questions()
     if not counter.is_urgent and await counter.wait_until_idle(CLOSE_TIMEOUT / 2):
         return
@@ -61,7 +64,10 @@ async def drain_calls(
 
 
 def is_new_request(message: Message) -> bool:
-    """Whether a message is a request outside of all calls in flight. The server rejects these while it drains."""
+    """Return whether a message is a new request, which the server rejects while it drains.
+
+    Pings, and the next round of a call that has asked the user (`requestState`), belong to what is in flight.
+    """
     method = message.get("method")
     if method is None or method == "ping" or "id" not in message:
         return False
@@ -69,7 +75,7 @@ def is_new_request(message: Message) -> bool:
 
 
 class Interrupted(BaseException):
-    """A signal has come before serving. A KeyboardInterrupt would end the event loop."""
+    """A signal has arrived before serving. It is not a KeyboardInterrupt, which would end the event loop."""
 
 
 class ShutdownSignals:
@@ -79,29 +85,35 @@ class ShutdownSignals:
 
     1. Before the event loop runs, it raises `Interrupted`, and the block ends without an error.
     2. While the server starts (`handle_while_starting`), it raises `Interrupted` only during an import, and cancels
-       otherwise.
+       otherwise: an exception between any two instructions could leave the event loop or a lock in an invalid state.
     3. While serving (`handle_while_serving`), the first signal drains, the second ends everything, and the third exits
        immediately. The process also exits a second after the second signal, or some time after the drain, if something
        still blocks it.
 
-    The exit code is always 0. With `lasting`, the handlers stay until the process ends. Outside of the main thread,
-    nothing is done.
+    The exit code is always 0. If `lasting`, the handlers stay until the process ends. Blocks can be nested: only the
+    outermost one installs and restores handlers. Outside of the main thread, nothing is done.
+
+    A supervisor (`guard`) relays signals, too, so one signal may arrive in two ways (`_is_new_signal`).
     """
 
     def __init__(self, *, lasting: bool = False, is_enabled: bool = True, guard: Supervisor | None = None) -> None:
         self._is_lasting = lasting
         self._guard = guard
+        # The numbers of signals that have arrived directly.
         self._direct_counts: Counter[int] = Counter()
         self._is_enabled = is_enabled
+        # The number of nested blocks.
         self._depth = 0
         self._previous_handlers: dict[int, Any] = {}
         self._signal_count = 0
         self._is_draining = False
+        # The actions of the first and the second signal while serving.
         self._actions: tuple[Callable[[], object], Callable[[], object]] | None = None
         self._call_soon: CallSoon | None = None
         self._cancel: Callable[[], object] = lambda: None
         self._drain_timeout = 0.0
         self._is_serving = False
+        # Held until the end of the outermost block. `_exit_after` waits for it.
         self._end_lock = _thread.allocate_lock()
 
     def __enter__(self) -> Self:
@@ -138,10 +150,7 @@ class ShutdownSignals:
 
     @contextmanager
     def handle_while_starting(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Inside, until serving begins, a signal outside of an import calls `cancel` in this event loop.
-
-        An exception between any two instructions could leave the loop or a lock in an invalid state.
-        """
+        """Until serving begins, let a signal inside the block call `cancel` in this event loop."""
         self._cancel = cancel
         with self._schedule_in_this_loop():
             yield
@@ -150,19 +159,22 @@ class ShutdownSignals:
     def handle_while_serving(
         self, drain: Callable[[], object], end: Callable[[], object], timeout: float
     ) -> Iterator[None]:
-        """Inside, the first signal calls `drain` in this event loop, the next one `end`.
+        """Inside the block, let the first signal call `drain` in this event loop, and the next one `end`.
 
-        Draining takes `timeout` seconds at most.
+        Draining takes at most `timeout` seconds.
         """
-        self._actions, self._drain_timeout, self._is_serving = (drain, end), timeout, True
+        self._actions = (drain, end)
+        self._drain_timeout = timeout
+        self._is_serving = True
         with self._schedule_in_this_loop() as soon:
-            # An imported module has caught `Interrupted`.
+            # A signal has arrived already, but an imported module has caught `Interrupted`.
             if self._signal_count:
                 soon(cast("Callable[[], None]", drain))
             yield
 
     @contextmanager
     def _schedule_in_this_loop(self) -> Iterator[CallSoon]:
+        """Let actions of signals run in the current event loop during the block."""
         self._call_soon = soon = make_call_soon()
         try:
             with wake_on_signals() if self._previous_handlers else nullcontext():
@@ -171,7 +183,7 @@ class ShutdownSignals:
             self._call_soon = None
 
     def begin_drain(self) -> None:
-        """Draining has begun without a signal, so the first signal counts as the second."""
+        """Note the start of a drain without a signal. The first signal then counts as the second."""
         self._is_draining = True
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
@@ -182,24 +194,27 @@ class ShutdownSignals:
         self._is_draining = True
         if self._signal_count > 2:
             os._exit(0)
+        # Draining is followed by several waits of at most CLOSE_TIMEOUT.
         delay = EXIT_DELAY if is_final else self._drain_timeout + 4 * CLOSE_TIMEOUT
-        # No thread may be available.
+        # The system may have no free thread.
         with suppress(RuntimeError):
             _thread.start_new_thread(self._exit_after, (delay,))
         if not self._is_serving and (self._call_soon is None or is_importing(frame)):
             raise Interrupted
         action = self._cancel
         if self._actions is not None:
-            action = self._actions[is_final]
+            drain, end = self._actions
+            action = end if is_final else drain
         if self._call_soon is not None:
-            # The loop may just have ended.
+            # The event loop may just have ended.
             with suppress(RuntimeError):
                 self._call_soon(cast("Callable[[], None]", action))
 
     def _is_new_signal(self, number: int) -> bool:
-        """Count a signal; whether it is a new one, rather than the same one through the other of two ways.
+        """Count a signal, and return whether it is a new one.
 
-        Signals arrive directly or through the supervisor, or both.
+        A signal may arrive directly, through the supervisor, or in both ways. So the larger of the two counts is the
+        number of signals.
         """
         self._direct_counts[number] += 1
         if self._guard is None:
@@ -209,14 +224,14 @@ class ShutdownSignals:
         for handled_signal in self._previous_handlers:
             if handled_signal != self._guard.relay_signal:
                 total += max(self._direct_counts[handled_signal], self._guard.count_signals(handled_signal))
-        # The comparison comes last, because the same signal may interrupt this method in the other way.
+        # The same signal may arrive in the other way during this method, so comparing comes last.
         if total <= self._signal_count:
             return False
         self._signal_count = total
         return True
 
     def _exit_after(self, seconds: float) -> None:
-        """Exit after `seconds` if a blocked loop, or a call without an end, holds the process."""
+        """Exit after `seconds`, unless the block has ended before. A blocked event loop may keep the process alive."""
         if not self._end_lock.acquire(timeout=seconds):
             os._exit(0)
         self._end_lock.release()
@@ -230,7 +245,10 @@ class ShutdownSignals:
 async def handle_signals(
     drain: Callable[[], None], end: Callable[[], None], *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Call `drain` at the first SIGINT or SIGTERM, `end` at each later one. Without support for signals, do nothing."""
+    """Call `drain` at the first SIGINT or SIGTERM, and `end` at each later one.
+
+    Does nothing where the event loop does not support signals.
+    """
     try:
         receiver = anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
         with receiver as signals:

@@ -1,4 +1,8 @@
-"""The stdio transport: JSON-RPC messages as lines, over a pair of private descriptors (MCP, transports, "stdio")."""
+"""The stdio transport: each line is a JSON-RPC message (MCP, transports, "stdio").
+
+It serves one client over a pair of private descriptors (`StdioPipes`), because tools may print to the standard streams.
+Shared servers (`local_socket`) use its StdioReader for each of their clients.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,11 @@ logger = logging.getLogger("mcp_bridge.stdio")
 
 
 class StdioReader:
-    """The read side. `run` ends after the end of input, once the requests in flight are answered."""
+    """Reads the messages of one client, and passes them to its connection.
+
+    Attributes:
+        is_draining: Whether new requests are rejected, because the server shuts down.
+    """
 
     def __init__(
         self, source: Descriptor, writer: MessageWriter, client: ClientConnection, *, on_end: Callable[[], None]
@@ -45,13 +53,15 @@ class StdioReader:
         self._scope.cancel()
 
     async def run(self) -> bool:
-        """Handle messages until the end of input or `stop`. Return whether input has ended."""
+        """Handle messages until the end of input or `stop`. Return whether the input has ended."""
         with self._scope:
             try:
+                # While the output is full, nothing is read, so a client that does not read cannot fill the memory.
                 await self._source.read_all(self._accept_bytes, self._writer.is_full, self._writer.drain)
             except OSError as error:
                 logger.warning("the input of a client cannot be read: %s", error)
             self._on_end()
+            # The last line may lack its line feed.
             for line in self._lines.finish():
                 self._accept_line(line)
             return True
@@ -63,6 +73,7 @@ class StdioReader:
 
     def _accept_line(self, line: bytes | None) -> None:
         message = parse_message(line)
+        # An error response for something that is not a message comes as bytes.
         if isinstance(message, bytes):
             self._writer.put_bytes(message)
         elif self.is_draining and is_new_request(message):
@@ -79,10 +90,10 @@ async def serve(
     handles_signals: bool = True,
     signals: ShutdownSignals | None = None,
 ) -> None:
-    """Serve one client over `pipes` until its input ends or a signal comes; then drain for `drain` seconds.
+    """Serve one client over `pipes` until its input ends or a signal arrives.
 
-    `signals` are handlers that the caller has installed. Without them, handlers are installed here, unless
-    `handles_signals` is false.
+    The calls in flight then have `drain` seconds to end. `signals` are handlers the caller has installed. Without them,
+    handlers are installed here, unless `handles_signals` is false.
     """
     with signals or ShutdownSignals(is_enabled=handles_signals) as active_signals:
         await _serve_pipes(endpoint, pipes, drain, active_signals)
@@ -95,12 +106,12 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, sign
 
     async def write() -> None:
         await writer.run()
-        # No client reads the responses any more, although the input may still be open.
+        # The output is closed: the client no longer reads, although its end of the input may still be open.
         counter.shorten_waits()
         reader.stop()
 
     async def watch_client() -> None:
-        # After the end of input, the client may close its other end too.
+        # After the end of input, the client may also close the output. Then no call needs to finish.
         await writer.wait_until_closed()
         counter.shorten_waits()
 
@@ -125,7 +136,7 @@ async def _serve_pipes(endpoint: Endpoint, pipes: StdioPipes, drain: float, sign
             reader = StdioReader(Descriptor(pipes.source), writer, client, on_end=signals.begin_drain)
             with signals.handle_while_serving(lambda: group.start_soon(handle_signal), counter.shorten_waits, drain):
                 if await reader.run():
-                    # No answer can arrive any more.
+                    # The answers to open questions cannot arrive any more.
                     endpoint.calls.reject_questions()
                     logger.info("input has ended")
                     group.start_soon(watch_client)

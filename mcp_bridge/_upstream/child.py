@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 TERMINATION_TIMEOUT = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 MAX_BUFFERED_INPUT = 32 * 1024 * 1024
-"""Bytes that wait for a server that does not read its input. With more, the connection is ended."""
+"""The maximum number of bytes that wait for a server to read its input. With more, the connection is ended."""
 MAX_DROPPED = 4 * MAX_MESSAGE
-"""Bytes of one line after which a line counts as endless, and the connection is ended."""
+"""The number of dropped bytes after which a line counts as endless, and the connection is ended."""
 SANDBOX_MEMORY = 1024**3
-"""Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed server may have."""
+"""The maximum number of bytes of the files in memory (/tmp, /dev/shm) of a sandboxed server."""
 EXIT_NOT_FOUND = 127
+"""The exit code of the supervisor if it cannot execute the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,13 @@ class LaunchCommand:
 
     Attributes:
         env: Environment variables in addition to the usual ones.
-        inherits: False for an environment of exactly `env`.
-        sandbox: With it, the server can access its program, the paths in `args`, and what the sandbox allows.
-        name: The label of each line that the server prints to stderr.
-        on_print: Gets what the server prints to stderr instead.
-        on_fault: Gets what the server sends instead of messages.
+        directory: The working directory.
+        sandbox: If there is one, the server can access only its program, the paths in `args`, and what the sandbox
+            allows.
+        name: The label of each line the server prints to stderr.
+        inherits: Whether the environment has the usual variables of this process, too.
+        on_print: Gets what the server prints to stderr, instead of the stderr of this process.
+        on_fault: Gets everything but valid messages.
     """
 
     command: str
@@ -73,11 +76,11 @@ class LaunchCommand:
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
         """Start the server and yield its channel. Raises SourceError if it cannot be started.
 
-        At the end of the block the process is ended, with all that it has started.
+        At the end of the block, the process is ended, with all processes it has started.
 
         Args:
             receive: Gets the messages of the server.
-            on_end: Gets the reason once there will be no more.
+            on_end: Gets the reason once there will be no further messages.
         """
         environment = dict(self.env)
         if self.inherits:
@@ -124,7 +127,7 @@ class LaunchCommand:
         raise SourceError(f"the program {self.command!r} was not found. {hint}")
 
     async def _build_sandboxed_command(self, options: SandboxOptions, command: list[str]) -> list[str]:
-        """Return the command in its sandbox. Raises SourceError if there can be none."""
+        """Return the command to run the server in a sandbox. Raises SourceError if no sandbox is available."""
         from mcp_bridge._runtime import sandbox
 
         directory = str(self.directory.resolve())
@@ -141,7 +144,7 @@ class LaunchCommand:
 
 
 class Child:
-    """The channel of a child process."""
+    """The channel to a server in a child process: each line of its stdin and stdout is a message."""
 
     def __init__(self, process: SupervisedProcess, reader: MessageReader, receive: Receiver) -> None:
         self._process = process
@@ -168,13 +171,13 @@ class Child:
             on_end(f"the server ended with exit code {code}")
 
     async def _stop_without_reader(self) -> None:
-        """Stop once the server does not read any more: calls would wait for their time limits."""
+        """End the connection if the server no longer reads its input, because calls would wait in vain."""
         await self.stream.lost.wait()
         await self._process.wait_for_exit(OUTPUT_TIMEOUT)
         self._stop("the server does not read its input")
 
     def _stop(self, problem: str) -> None:
-        """End the connection. The server may be stuck in a write, and never notice the end of its input."""
+        """Terminate the process. A server stuck in a write would not notice the end of its input."""
         self._problem = self._problem or problem
         self._process.terminate()
 

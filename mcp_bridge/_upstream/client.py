@@ -1,4 +1,4 @@
-"""Uses a server for one command: connects, sends requests, and closes the connection."""
+"""Uses a server for one command of the command line: connects, sends requests, and closes the connection."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mcp_bridge._upstream.trust.screening import screen_question
 
 T = TypeVar("T")
 START_TIMEOUT = 60.0
-"""Seconds that a server may take to start and to agree upon a version: a launcher may download it first."""
+"""Seconds that a server may take to start and to agree upon a version. A launcher such as npx may download it first."""
 MAX_ROUNDS = 100
-"""How often a stateless server can ask the user within one request."""
+"""The maximum number of times that a stateless server can ask the user before it returns the result of a request."""
 
 
 async def use_server(
@@ -56,7 +56,7 @@ async def use_server(
 
 
 def _make_source_error(error: RpcError, reason: str) -> SourceError:
-    """Return an error for the user; `reason` is why the connection has ended, if it has."""
+    """Return the error to show to the user. `reason` explains the end of the connection, if it has ended."""
     if error.code in (CONNECTION_CLOSED, NOT_RECEIVED):
         return SourceError(reason or error.message)
     if error.code == INVALID_RESPONSE:

@@ -1,4 +1,8 @@
-"""One connection to a server, from its start until it ends."""
+"""Serves one connection to a server, from its start until it ends.
+
+`serve_connection` opens the channel of an address, makes a session on it, and lets the caller serve the session. The
+end may come from either side: the channel reports it to the ConnectionLink, or the caller's function returns.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 logger = logging.getLogger("mcp_bridge.upstream")
 
 Serve = Callable[[UpstreamSession, "ConnectionLink", anyio.CancelScope], Awaitable[None]]
-"""Serves a session until its connection ends. The scope limits how long the start may take."""
+"""Serves a session until its connection ends. The scope limits the start, so a function that serves longer has to move
+its deadline once the session is ready."""
 
 
 class UpstreamAddress(Protocol):
@@ -37,11 +42,13 @@ class UpstreamAddress(Protocol):
 
 
 class ConnectionLink:
-    """Receives the messages and the end of a channel, and passes them on to the session.
+    """Connects a channel with its session: passes messages on, and ends the session with the channel.
 
     Attributes:
-        opening: The scope of the start.
-        began: When the session was ready.
+        session: The session, once the channel is open.
+        opening: The scope of the whole connection. It is only cancelled if the channel ends before there is a session.
+        began: The time on the event loop's clock at which the session was ready.
+        ended: Set at the end of the connection.
         reason: Why the connection has ended.
     """
 
@@ -90,7 +97,17 @@ async def serve_connection(
     *,
     has_one_client: bool = False,
 ) -> str:
-    """Connect to the server of this name, and serve until the connection ends. Return the reason."""
+    """Connect to a server, and serve until the connection ends. Return the reason of the end.
+
+    Args:
+        name: The name of the server in the settings.
+        address: Where the server is.
+        listener: Receives notifications outside of calls.
+        link: Receives the end of the connection.
+        serve: Serves the session.
+        start_timeout: The seconds after which a start is abandoned.
+        has_one_client: Whether all calls on the connection are of one client.
+    """
     try:
         with anyio.CancelScope(deadline=anyio.current_time() + start_timeout) as limit:
             link.opening = limit
@@ -113,6 +130,7 @@ async def serve_connection(
 
 
 def _describe_error(error: Exception) -> str:
+    # A task group wraps the error of a task.
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, SourceError | RpcError):

@@ -17,17 +17,16 @@ from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.relayed_call import RelayedCall
 
 MIN_INTERVAL, INTERVAL, MAX_INTERVAL = 0.05, 1.0, 60.0
-"""Seconds between two requests for the state of a task: the least, the default, and the most."""
+"""Seconds between two requests for the state of a task: the minimum, the default and the maximum."""
 CANCEL_TIMEOUT = 2.0
 """Seconds that the cancellation of a task may take."""
-
 
 SendRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """Sends a request to the server of the task. Raises RpcError."""
 
 
 async def follow_task(send: SendRequest, call: RelayedCall, task: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result of a task. Cancelling the call cancels the task. Raises RpcError."""
+    """Wait for the result of a task, and return it. If the call is cancelled, so is the task. Raises RpcError."""
     task_id = task.get("taskId")
     if not isinstance(task_id, str):
         raise RpcError(INTERNAL_ERROR, "the server returned a task without a taskId")
@@ -47,18 +46,20 @@ class TaskFollower:
         self._send = send
         self._call = call
         self._task_id = task_id
+        # The keys of questions that have been answered. The state of a task may still have them for a while.
         self._answered: set[str] = set()
         self._message: Any = None
-        self._count = 0
+        self._message_count = 0
 
     async def follow_to_end(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until the task has ended, and return its result. Raises RpcError."""
         while True:
             message = task.get("statusMessage")
             if isinstance(message, str) and message != self._message:
+                # A task has no numbers of progress, so its messages are counted.
                 self._message = message
-                self._count += 1
-                self._call.report_progress({"progress": self._count, "message": message})
+                self._message_count += 1
+                self._call.report_progress({"progress": self._message_count, "message": message})
             status = task.get("status")
             result = task.get("result")
             if status == "completed" and isinstance(result, Mapping):
@@ -96,7 +97,7 @@ class TaskFollower:
                     if key not in self._answered and isinstance(request, Mapping):
                         tasks.start_soon(answer_request, key, request)
         except ExceptionGroup as errors:
-            # The task would wait for ever for a question that cannot be answered.
+            # Without an answer, the task would never end.
             await self.cancel_task()
             raise errors.exceptions[0] from None
         if answers:
@@ -109,7 +110,7 @@ class TaskFollower:
         except RpcError as error:
             if error.code != NOT_RECEIVED:
                 raise
-            # The call has begun, so it must not be sent again.
+            # NOT_RECEIVED would let the caller send the whole call again, although its task has begun.
             raise RpcError(CONNECTION_CLOSED, str(error)) from error
 
 

@@ -1,4 +1,8 @@
-"""Carries messages to an MCP server over HTTP with server-sent events (2024-11-05, basic/transports)."""
+"""Carries messages to an MCP server over the older HTTP transport with server-sent events (2024-11-05).
+
+The client opens one event stream (basic/transports, "HTTP with SSE"). Its first event, `endpoint`, names the address to
+which the client posts its messages. All messages of the server arrive on the stream.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +92,7 @@ class SseChannel(HttpStream):
             raise SourceError(self._problem)
 
     def _adopt_endpoint(self, address: str) -> None:
-        """Send messages to this address. Another host would receive credentials, so it is rejected."""
+        """Send messages to this address. An address on another host is rejected, because it would get credentials."""
         endpoint = urljoin(self._url, address)
         if urlsplit(endpoint)[:2] == urlsplit(self._url)[:2]:
             self._endpoint = endpoint

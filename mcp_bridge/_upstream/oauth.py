@@ -1,8 +1,9 @@
-"""Signs in to servers over HTTP with OAuth, by the SDK's client, and keeps, sends and refreshes tokens.
+"""Signs in to servers over HTTP with OAuth, by the client of the MCP SDK, and stores, sends and refreshes tokens.
 
-`sign_in` is the command `login`: the user signs in at the authorization server, and the tokens are stored. Later,
-`BearerAuth` reads them, sends the access token with each request, and refreshes it without the user. Both let the SDK's
-client do this within a request to the server, and ignore the response.
+The command `mcp-bridge login` calls `sign_in`: the user signs in at the authorization server, and the tokens are
+stored. Later, `BearerAuth` reads them, sends the access token with each request, and refreshes it without the user. The
+SDK's client is an `Auth` of httpx, which signs in or refreshes tokens while it sends a request. So both functions send
+some request to the server, and ignore the response.
 """
 
 from __future__ import annotations
@@ -40,12 +41,17 @@ TIMEOUT = 20.0
 _PING = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
 _HEADERS = {"accept": "application/json, text/event-stream"}
 _LOOPBACK = "http://127.0.0.1/callback"
+"""The redirect URI that the SDK's client requires, but does not use to refresh tokens."""
 
 
 class TokenStorage:
-    """The storage of the SDK's client. It also keeps when the tokens expire, and where to refresh them.
+    """The storage for the SDK's client (`mcp.client.auth.TokenStorage`).
 
-    `place` is the file with the tokens, or None if they are in the keyring.
+    It also stores when the tokens expire, and the metadata of the authorization server that refreshes them.
+
+    Attributes:
+        provider: The SDK's client.
+        place: The file with the tokens, or None if they are in the keyring.
     """
 
     def __init__(self, store: TokenStore, data: dict[str, Any], use_keyring: bool | None) -> None:
@@ -69,7 +75,8 @@ class TokenStorage:
             self._data["metadata"] = context.oauth_metadata.model_dump(mode="json")
         if context.protected_resource_metadata is not None:
             self._data["resource"] = context.protected_resource_metadata.model_dump(mode="json")
-        self._data |= {"tokens": tokens.model_dump(mode="json"), "expires": context.token_expiry_time}
+        self._data["tokens"] = tokens.model_dump(mode="json")
+        self._data["expires"] = context.token_expiry_time
         write = partial(self._store.write_tokens, dict(self._data), use_keyring=self._use_keyring)
         self.place = await to_thread.run_sync(write, abandon_on_cancel=True)
 
@@ -96,7 +103,7 @@ class BearerAuth(httpx2.Auth):
         self._lock = anyio.Lock()
 
     async def load_tokens(self) -> None:
-        """Read the tokens. Raises SourceError if the user has not signed in, and without the extra `oauth`."""
+        """Read the tokens. Raises SourceError if the user has not signed in, or if the extra `oauth` is missing."""
         _check_extra()
         self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
         if not self._token:
@@ -128,7 +135,7 @@ class BearerAuth(httpx2.Auth):
     async def _renew_token(self, old_token: str) -> str:
         """Return a newer token than this one, or ''."""
         async with self._lock:
-            # Another process may have refreshed it.
+            # Another process may have refreshed the token and stored the new one.
             if self._token == old_token:
                 self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
             if self._token == old_token and (self._data.get("tokens") or {}).get("refresh_token"):
@@ -138,11 +145,11 @@ class BearerAuth(httpx2.Auth):
             return self._token
 
     async def _refresh_tokens(self) -> None:
-        # The storage changes the data.
+        # The storage changes this copy.
         data = dict(self._data)
         storage = TokenStorage(self._store, data, None)
         provider = _build_provider(self._store.url, storage, data, _LOOPBACK, _reject_sign_in, _reject_sign_in)
-        # The token has been rejected, or will be soon, so have it refreshed.
+        # The token has been rejected, or will be soon. With an expiry in the past, the SDK's client refreshes it.
         provider.context.token_expiry_time = 1.0
         # Tokens go only to the hosts of the authorization server that the user signed in to.
         metadata = data.get("metadata") or {}
@@ -151,7 +158,7 @@ class BearerAuth(httpx2.Auth):
         try:
             await _send_request(provider, self._store.url, self._transport, hosts)
         except Exception as error:
-            # The error may be of the SDK or of the network, or the user must sign in.
+            # Errors of the SDK and of the network have many types. The user may also have to sign in again.
             logger.warning("server '%s': its token was not refreshed: %s", self._server, error)
         self._use_data(data)
 
@@ -170,11 +177,11 @@ async def sign_in(
     Args:
         redirect: The URI that receives the authorization code.
         open_page: Shows the user the page of the authorization server.
-        receive_query: Waits for the query that the server sends to `redirect`.
-        use_keyring: Without it, or without a usable keyring, a file has the tokens.
+        receive_query: Waits for the query the server sends to `redirect`.
+        use_keyring: Whether to store the tokens in the keyring. If not, or if there is no usable one, a file has them.
 
     Returns:
-        The place of the tokens, for users; '' if the server requires no tokens.
+        A description of the place of the tokens for users, or '' if the server requires no tokens.
     """
     _check_extra()
     from mcp.client.auth import OAuthFlowError
@@ -225,11 +232,11 @@ def _build_provider(
 
 
 class _SignInTransport(httpx2.AsyncBaseTransport):
-    """Sends requests to the server, and to other addresses in its responses if they are safe.
+    """Sends requests to the server, and to other addresses that its responses name if they are safe.
 
-    A response could name an address on a private network of this machine. With `hosts`, only these are safe. Without
-    them, all public addresses are, and the networks of the server. The proxies of the environment are used, as for all
-    requests to servers. They resolve names, so only literal addresses are checked before them.
+    A malicious response could name an address on a private network of this machine. If there are `hosts`, only these
+    are safe. Otherwise, all public addresses and the networks of the server are safe. Requests use the proxies of the
+    environment. A proxy resolves the names of hosts itself, so only literal IP addresses can be checked before it.
     """
 
     def __init__(self, url: str, hosts: frozenset[str] | None) -> None:
@@ -288,7 +295,7 @@ def _check_literal_address(url: httpx2.URL) -> None:
 async def _send_request(
     provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
 ) -> None:
-    """Send a request, so that the SDK's client refreshes or requests tokens. The response is not read."""
+    """Send a request, so the SDK's client signs in or refreshes tokens. The response is not read."""
     sender = _SignInTransport(url, hosts)
     timeout = httpx2.Timeout(TIMEOUT)
     async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=sender) as client:

@@ -1,4 +1,4 @@
-"""A call on another server: passes messages of the server to the client of the call."""
+"""RelayedCall: a call in flight on another server, whose notifications and questions go to the client of the call."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ from mcp_bridge._upstream.trust.screening import TextScreen, screen_question, sh
 logger = logging.getLogger("mcp_bridge.upstream")
 
 SendFunction = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Sends the notification with these parameters to the client."""
 MAX_WAITING = 1024
 """The maximum number of notifications that wait for a slow client. Further ones are dropped."""
 MAX_LOG_DATA = 64 * 1024
-"""The maximum number of bytes of the data of a log message, unless it is a text."""
+"""The maximum number of bytes of the data of a log message. Text is truncated by its screening instead."""
 MAX_QUESTIONS = 100
 """The maximum number of questions of one call that are open at once. Further ones are rejected."""
 
 
 class RelayedCall:
-    """A call in flight on a server. Its notifications reach the client in order.
+    """A call in flight on a server. Its notifications reach the client in order, and before the result.
 
-    It is also the message stream of its request, and notes the id of the request.
+    The call is also the message stream of its request, so it learns the id of the request.
+
+    Attributes:
+        ctx: The client's call.
+        request_id: The id of the request to the server, or None before it was sent.
     """
 
     def __init__(self, ctx: RunningCall, tasks: TaskOwner, stream: MessageStream, server: str) -> None:
@@ -43,8 +48,9 @@ class RelayedCall:
         self._stream = stream
         self._server = server
         self._waiting: deque[tuple[SendFunction, Mapping[str, Any]]] = deque()
+        # Set when all notifications have been sent; None while there are none.
         self._delivered: anyio.Event | None = None
-        self._questions = 0
+        self._open_questions = 0
 
     @property
     def wants_progress(self) -> bool:
@@ -81,18 +87,19 @@ class RelayedCall:
             question = screen_question(questions.read_question(method, params), self._server)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, shorten_text(str(error))) from error
-        if self._questions >= MAX_QUESTIONS:
+        if self._open_questions >= MAX_QUESTIONS:
             raise RpcError(INVALID_REQUEST, f"The call has {MAX_QUESTIONS} open questions. Wait for their answers.")
-        self._questions += 1
+        self._open_questions += 1
         try:
-            return questions.render_answer((await self.ctx.put({"": question}))[""])
+            answers = await self.ctx.put({"": question})
+            return questions.render_answer(answers[""])
         except (CallError, ValueError) as error:
             raise RpcError(INVALID_REQUEST, str(error)) from error
         finally:
-            self._questions -= 1
+            self._open_questions -= 1
 
     async def flush(self) -> None:
-        """Wait until the client has received everything; the result follows."""
+        """Wait until all notifications have been sent to the client, so the result can follow."""
         if self._delivered is not None:
             await self._delivered.wait()
 

@@ -38,32 +38,33 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 
 logger = logging.getLogger("mcp_bridge.upstream")
 
-# A server may hold a stream open, and calls have their own time limits.
+# Reading has no timeout, because a server may hold a stream open, and calls have their own time limits.
 TIMEOUT = httpx2.Timeout(10, read=None)
 CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-"""Calls in flight need a connection each, and are limited themselves."""
+"""Connections are not limited, because each call in flight needs one, and calls are limited themselves."""
 RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0
-"""Seconds before a stream that broke or was closed is resumed, and the longest time that a server can set instead."""
+"""Seconds before a stream that broke or was closed is resumed, and the maximum that a server can set instead."""
 MAX_REDIRECTS = 3
-"""How many redirects of one request are followed."""
+"""The maximum number of redirects of one request that are followed."""
 MAX_RESUMES = 10
-"""How often the stream of one response is resumed without a new event."""
+"""The maximum number of times in a row that the stream of one response is resumed without a new event."""
 END_TIMEOUT = 2.0
 """Seconds that ending a session may take."""
 _NO_SESSION = re.compile(rb"session|not initialized", re.IGNORECASE)
-"""The bodies of servers that reject an unknown session with status 400, although the specification requires 404."""
+"""Text in the bodies of servers that reject an unknown session with status 400, although the specification requires
+404."""
 _ACCEPTED = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUrl:
-    """The address of a server.
+    """The address of a server over Streamable HTTP.
 
     Attributes:
-        headers: Sent with every request.
-        read_headers: Returns the current headers if the server has rejected those of a request.
+        headers: The headers of every request.
+        read_headers: Returns the current headers. It is called if the server rejects those of a request.
         auth: Adds credentials to requests, instead of `read_headers`.
-        on_fault: Gets what the server sends instead of messages.
+        on_fault: Gets everything but valid messages.
     """
 
     url: str
@@ -74,7 +75,7 @@ class ServerUrl:
 
     @property
     def label(self) -> str:
-        """The address without its query, because that may contain secrets."""
+        """The address without its credentials and its query, which may contain secrets."""
         return format_address(self.url)
 
     def choose_auth(self) -> httpx2.Auth | None:
@@ -85,7 +86,7 @@ class ServerUrl:
 
     @asynccontextmanager
     async def open_channel(self, receive: Receiver, on_end: Callable[[str], None]) -> AsyncIterator[UpstreamChannel]:
-        """Yield a channel; `receive` gets the server's messages, and `on_end` why there will be no more."""
+        """Yield a channel. `receive` gets the messages of the server, and `on_end` the reason of the channel's end."""
         async with (
             httpx2.AsyncClient(
                 headers={**_ACCEPTED, **self.headers}, timeout=TIMEOUT, limits=CONNECTIONS, auth=self.choose_auth()
@@ -126,7 +127,7 @@ class HeaderAuth(httpx2.Auth):
 
 
 class HttpStream:
-    """The channel and the message stream of a server over HTTP. Each message is a separate request."""
+    """The common part of channels over HTTP. Each message is a separate request, and its `_post` is a separate task."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class HttpStream:
         self._on_end = on_end
         self._reader = MessageReader(address.label, address.on_fault)
         self._notified: anyio.Event | None = None
-        # Messages have no common connection, so there is no stream below the channel.
+        # A session sends its messages to `stream`. Over HTTP, there is no stream below the channel.
         self.stream = self
 
     def send(self, message: Message) -> None:
@@ -160,12 +161,12 @@ class HttpStream:
             self._tasks.spawn(self._post, response)
 
     async def drain(self) -> None:
-        """Wait until the server has received the last notification: messages may overtake each other."""
+        """Wait until the server has received the last notification, because a later request could overtake it."""
         if self._notified is not None:
             await self._notified.wait()
 
     async def close(self) -> None:
-        """Do nothing. Streams are closed for a side that can resume them, which servers cannot do."""
+        """Do nothing. `close` is for streams to clients, which can resume them."""
 
     async def _post_notification(self, message: Message, notified: anyio.Event) -> None:
         try:
@@ -187,7 +188,7 @@ class HttpStream:
                 if target is None:
                     yield response
                     return
-            # Applications of Starlette redirect every request without the last slash.
+            # Applications of Starlette redirect each request to a path without its last slash, so keep the new path.
             if url == self._url:
                 self._url = target
             url = target
@@ -227,9 +228,10 @@ class HttpChannel(HttpStream):
         self._declared = headers
 
     def send(self, message: Message) -> None:
-        """Send a message. A cancellation also closes the response. A stateless request is cancelled by this alone."""
+        """Send a message. A cancellation also closes the stream of the cancelled request's response."""
         if message.get("method") == CANCELLED:
-            # Many servers never end the stream of a cancelled request.
+            # Many servers never end the stream of a cancelled request. In the stateless era, closing it is the
+            # cancellation (2026-07-28, basic/transports).
             scope = self._requests.get(message["params"]["requestId"])
             if scope is not None:
                 scope.cancel()
@@ -270,7 +272,7 @@ class HttpChannel(HttpStream):
             logger.warning("a message could not be sent to %s: %s", urlsplit(self._url).hostname, problem)
 
     async def _exchange(self, message: Message, request_id: Any) -> str:
-        """Send a message and receive the response. Return the reason why there is none, or ''."""
+        """Send a message and receive the response. Return why there is none, or '' if all is well."""
         headers = {**self._build_headers(), **self._repeat_body(message)}
         async with self._open_response("POST", self._url, content=dump_message(message), headers=headers) as response:
             if message.get("method") == "initialize":
@@ -279,13 +281,14 @@ class HttpChannel(HttpStream):
             if response.status_code == 404 and self._session:
                 return self._end_lost_session(request_id)
             if content_type == "text/event-stream" and response.is_success:
-                last, has_response = await self._read_events(response, request_id)
+                last_id, has_response = await self._read_events(response, request_id)
                 if has_response or request_id is None:
                     return ""
-                return await self._resume_response(last, request_id)
+                return await self._resume_response(last_id, request_id)
             body = await _read_body(response)
             if request_id is None:
                 return "" if response.is_success else f"HTTP status {response.status_code}"
+            # `doctor` reports that the server requires authorization, whatever the body says.
             if response.status_code in (401, 403) and self._on_fault is not None:
                 return self._reject_response(response)
             reply = None
@@ -296,14 +299,14 @@ class HttpChannel(HttpStream):
                 return ""
             if response.status_code == 400 and self._session and _NO_SESSION.search(body):
                 return self._end_lost_session(request_id)
-            # A server that could not read the request sends an error without an id.
+            # A server that could not read the request does not know its id (JSON-RPC 2.0, 5).
             if reply is not None and isinstance(reply.get("error"), dict) and reply.get("id") is None:
                 self._receive({**reply, "id": request_id}, request_id)
                 return ""
         return self._reject_response(response)
 
     def _reject_response(self, response: httpx2.Response) -> str:
-        """Return why a response has no message."""
+        """Return why a response has no message, and report it to `on_fault`."""
         problem = describe_status(response)
         if self._on_fault is not None and not response.is_success:
             self._on_fault(ReceivedFault(problem=problem, status=response.status_code))
@@ -319,13 +322,14 @@ class HttpChannel(HttpStream):
     async def _read_events(self, response: httpx2.Response, request_id: Any) -> tuple[str, bool]:
         """Receive the messages of a stream. Return its last event id, and whether it had the response to `request_id`.
 
-        Without a request, any message counts.
+        Without a request, any message counts as the response.
         """
-        last, has_response = "", False
+        last_id, has_response = "", False
         async for event in read_events(response):
-            last = event.id or last
+            last_id = event.id or last_id
             if event.retry is not None:
-                self._retry_interval = max(min(event.retry, MAX_RETRY_INTERVAL * 1000) / 1000, RETRY_INTERVAL)
+                # The field `retry` is in milliseconds.
+                self._retry_interval = min(max(event.retry / 1000, RETRY_INTERVAL), MAX_RETRY_INTERVAL)
             message = None
             if event.data and event.event == "message":
                 message = self._reader.read_message(event.data.encode())
@@ -335,15 +339,15 @@ class HttpChannel(HttpStream):
                 # The reader charges all messages except responses, so unexpected ones are charged here.
                 if not self._receive(message, request_id):
                     self._reader.budget.charge(1)
-        return last, has_response
+        return last_id, has_response
 
-    async def _resume_response(self, last: str, request_id: Any) -> str:
-        """Resume the broken stream of a response. Return the reason why it is impossible, or '' after the response."""
+    async def _resume_response(self, last_id: str, request_id: Any) -> str:
+        """Resume the broken stream of a response. Return why this is impossible, or '' after the response."""
         attempts = 0
-        while last and self._session and attempts < MAX_RESUMES:
+        while last_id and self._session and attempts < MAX_RESUMES:
             attempts += 1
             await anyio.sleep(self._retry_interval)
-            headers = {**self._build_headers(), "last-event-id": last, "accept": "text/event-stream"}
+            headers = {**self._build_headers(), "last-event-id": last_id, "accept": "text/event-stream"}
             try:
                 async with self._open_response("GET", self._url, headers=headers) as response:
                     if not response.is_success:
@@ -353,18 +357,18 @@ class HttpChannel(HttpStream):
                 continue
             if has_response:
                 return ""
-            # A server may let clients poll (2025-11-25, basic/transports).
-            if event_id and event_id != last:
-                last, attempts = event_id, 0
+            # A server may close the stream so that clients poll (2025-11-25, basic/transports).
+            if event_id and event_id != last_id:
+                last_id, attempts = event_id, 0
         return "the response has ended early"
 
     async def _receive_notifications(self) -> None:
-        """Receive messages outside of requests, if the server sends any."""
-        last, retries = "", StreamRetries()
+        """Receive the messages that belong to no request, on a separate stream, if the server has one."""
+        last_id, retries = "", StreamRetries()
         while True:
             headers = {**self._build_headers(), "accept": "text/event-stream"}
-            if last:
-                headers["last-event-id"] = last
+            if last_id:
+                headers["last-event-id"] = last_id
             has_worked, is_reachable = False, True
             retries.start_stream()
             try:
@@ -374,10 +378,10 @@ class HttpChannel(HttpStream):
                     if not response.is_success:
                         return
                     event_id, has_worked = await self._read_events(response, None)
-                    has_worked = has_worked or bool(event_id and event_id != last)
-                    last = event_id or last
+                    has_worked = has_worked or bool(event_id and event_id != last_id)
+                    last_id = event_id or last_id
             except httpx2.TransportError as error:
-                # An SSEError is the body of a server that responds with something else than a stream.
+                # An SSEError means that the server responds, but with a body that is not an event stream.
                 is_reachable = isinstance(error, httpx2.SSEError)
                 logger.debug("the stream of notifications broke: %s", error)
             if not await retries.pause(self._retry_interval, has_worked=has_worked, is_reachable=is_reachable):
@@ -393,7 +397,7 @@ class HttpChannel(HttpStream):
         return headers
 
     def _repeat_body(self, message: Message) -> dict[str, str]:
-        """Return the headers with parts of the body of a stateless request."""
+        """Return the headers that repeat parts of the body of a stateless request (2026-07-28, basic/transports)."""
         method, params = message.get("method"), message.get("params") or {}
         if method is None or self._version not in STATELESS_VERSIONS:
             return {}
@@ -404,6 +408,7 @@ class HttpChannel(HttpStream):
         headers["mcp-name"] = encode_header(name)
         if method == "tools/call":
             for header in self._declared.get(name, ()):
+                # The path leads to the argument through nested objects.
                 value = params.get("arguments")
                 for key in header.path:
                     value = value.get(key) if isinstance(value, Mapping) else None
@@ -415,7 +420,7 @@ class HttpChannel(HttpStream):
 
 
 def _is_response(message: Message, request_id: Any) -> bool:
-    """Whether a message is the response to a request. Some servers return its id as text."""
+    """Return whether a message is the response to a request. Some servers return a numeric id as text."""
     return "method" not in message and str(message.get("id")) == str(request_id)
 
 

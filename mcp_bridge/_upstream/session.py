@@ -1,12 +1,12 @@
 """A session with an MCP server, in the era of the server (basic/lifecycle; 2026-07-28, server/discover).
 
 `negotiate` tries the eras in the order of preference. A server of the handshake era rejects `server/discover`, or does
-not respond to it, so after PROBE_TIMEOUT the session tries `initialize`. A slow server of the stateless era rejects
-that, and its late response to `server/discover` decides.
+not respond to it, so after PROBE_TIMEOUT the session tries `initialize`. If that fails, the server may be a slow one of
+the stateless era, and its late response to `server/discover` decides.
 
-The calls of all clients share the session. A message of the server may concern one of them: over HTTP the stream shows
-which, over a pipe only the fact that no other client has a call in flight (`_find_call`). If a question cannot be
-assigned to one call, it is rejected, and from then on calls are sent one after the other (`_turn`).
+The calls of all clients share the session. A question or a log message of the server concerns one of them. Over HTTP,
+its stream shows which one. Over a pipe, it is only known if no other client has a call in flight (`_find_call`). If a
+question cannot be assigned to one call, it is rejected, and from then on calls are sent one after the other (`_turn`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ logger = logging.getLogger("mcp_bridge.upstream")
 Era = Literal["handshake", "stateless"]
 """The protocol versions up to 2025-11-25, and those from 2026-07-28."""
 PROBE_TIMEOUT = 3.0
-"""Seconds that a server may take to answer server/discover, before it is taken for one of the handshake era."""
+"""Seconds after which a server that does not respond to server/discover counts as one of the handshake era."""
 MAX_PAGES, MAX_ENTRIES, MAX_LIST_SIZE = 1_000, 20_000, 32 * 1024 * 1024
 """The maximum numbers of pages, entries and bytes of a list that are read."""
 _CLIENT = {"name": "mcp-bridge", "version": __version__}
@@ -65,13 +65,14 @@ _HANDSHAKE_CAPABILITIES: Mapping[str, Any] = {
     "sampling": {"tools": {}},
     "roots": {},
 }
-"""The capabilities for all clients together. A question gets an error if its client cannot answer it."""
+"""The capabilities that the session declares for all of its clients. If a client cannot answer a question, the server
+gets an error."""
 LOG_MESSAGE = "notifications/message"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 RESOURCES = "resourceSubscriptions"
 _RELAYED_CAPABILITIES = ("elicitation", "sampling", "roots", "extensions")
 _EXTENSIONS: Mapping[str, Any] = {TASKS: {}}
-"""The extensions that the bridge supports itself, whatever its clients do."""
+"""The extensions that the bridge itself supports, whether its clients support them or not."""
 
 
 class UpstreamChannel(Protocol):
@@ -87,10 +88,10 @@ class UpstreamChannel(Protocol):
 
 @runtime_checkable
 class HeaderSender(Protocol):
-    """A channel with headers for arguments of calls."""
+    """A channel with the ability to repeat arguments in headers."""
 
     def declare_headers(self, headers: Mapping[str, tuple[DeclaredHeader, ...]]) -> None:
-        """Send these arguments of tools as headers."""
+        """Send these arguments as headers, too. The keys are the names of tools."""
 
 
 class SessionListener(Protocol):
@@ -109,8 +110,9 @@ class UpstreamSession:
     Attributes:
         name: The name of the server in the settings.
         channel: Carries the messages.
+        connection: Sends requests, and has the requests of the server handled.
         version: The protocol version; empty before `negotiate`.
-        capabilities: Those of the server.
+        capabilities: The capabilities of the server.
         info: The server's name and version.
         instructions: How a model should use the server.
     """
@@ -131,11 +133,14 @@ class UpstreamSession:
         self._on_rejection = on_rejection
         self._tasks = tasks
         self._listener = listener
+        # The calls in flight, the latest one last.
         self._calls: list[RelayedCall] = []
+        # Held by a call in flight, once the server has asked a question that could not be assigned to one call.
         self._turn: anyio.Lock | None = None
         self._on_open: Callable[[], None] = lambda: None
-        self._discovery_ended = anyio.Event()
+        # The result of server/discover, or its error, or None while there is none.
         self._discovery: Any = None
+        self._discovery_ended = anyio.Event()
         self.connection = PeerConnection(self, channel.stream, tasks)
         self.version = ""
         self.capabilities: Mapping[str, Any] = {}
@@ -176,6 +181,7 @@ class UpstreamSession:
 
     async def _initialize(self) -> None:
         """Agree upon a version by initialize. Raises RpcError."""
+        # A response to server/discover, even an error, may name the versions of the handshake era.
         version = max(_list_supported(self._discovery, HANDSHAKE_VERSIONS), default=HANDSHAKE)
         try:
             result = await self._send_initialize(version)
@@ -183,6 +189,7 @@ class UpstreamSession:
             other_versions = set(_list_supported(error, HANDSHAKE_VERSIONS)) - {version}
             if not other_versions:
                 raise
+            # The error names other versions, so the newest of them will be accepted.
             result = await self._send_initialize(max(other_versions))
         version = result.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
@@ -193,7 +200,7 @@ class UpstreamSession:
         with anyio.move_on_after(PROBE_TIMEOUT):
             await self.connection.drain()
         if "logging" in self.capabilities:
-            # Clients choose from the messages of all levels. A server without levels works, too.
+            # Each client gets only the levels that it has chosen. The server may not support the request.
             with contextlib.suppress(RpcError):
                 await self.connection.request("logging/setLevel", {"level": "debug"}, timeout=PROBE_TIMEOUT)
 
@@ -202,7 +209,7 @@ class UpstreamSession:
         return await self.connection.request("initialize", params)
 
     def declare_headers(self, tools: Iterable[tuple[str, Any]]) -> None:
-        """Send arguments of calls as headers too, if the input schemas of these tools declare them."""
+        """Send the arguments as headers, too, for which the input schemas of these tools declare headers."""
         if isinstance(self.channel, HeaderSender):
             self.channel.declare_headers({name: list_headers(schema) for name, schema in tools})
 
@@ -221,9 +228,10 @@ class UpstreamSession:
                 if length is not None:
                     entries.append(entry)
                     size += length
-            last, cursor = cursor, result.get("nextCursor")
-            # Some servers ignore the cursor, and repeat the page.
-            if not isinstance(cursor, str) or cursor == last:
+            last_cursor = cursor
+            cursor = result.get("nextCursor")
+            # Some servers ignore the cursor, and return the same page again.
+            if not isinstance(cursor, str) or cursor == last_cursor:
                 return entries[:MAX_ENTRIES]
             if len(entries) > MAX_ENTRIES or size > MAX_LIST_SIZE:
                 break
@@ -253,7 +261,7 @@ class UpstreamSession:
             return await self._relay(method, params, ctx)
 
     def _build_call_meta(self, method: str, ctx: RunningCall) -> dict[str, Any]:
-        """Return the `_meta` of a client's request without the keys of its connection, and with those of this one."""
+        """Return the `_meta` of a client's request, with the keys of this connection instead of the client's."""
         meta = {key: value for key, value in ctx.meta.items() if key not in _CONNECTION_KEYS}
         if not self.is_stateless:
             return meta
@@ -261,7 +269,8 @@ class UpstreamSession:
         if method == "tools/call":
             capabilities["extensions"] = _EXTENSIONS
         meta |= self._build_envelope(capabilities)
-        # A client of the handshake era has a level for the session, and chooses from the messages of all levels.
+        # A client of the handshake era has no level in its requests. The bridge selects messages by the level of the
+        # client's session, so it needs all of them.
         default_level = None if has_feature(ctx.protocol_version, STATELESS) else "debug"
         level = ctx.meta.get(LOG_LEVEL, default_level)
         if level:
@@ -329,20 +338,18 @@ class UpstreamSession:
 
         A message on the stream of a call belongs to that call. `origin` is the id of its request, or None.
         """
-        call = (
-            next((candidate for candidate in self._calls if candidate.request_id == origin), None)
-            if origin is not None
-            else None
-        )
+        call = None
+        if origin is not None:
+            call = next((candidate for candidate in self._calls if candidate.request_id == origin), None)
         if call is not None and message.get("method") == LOG_MESSAGE:
             call.report_log(message.get("params") or {})
             return True
         return self.connection.receive(message, call)
 
     def _read_error(self, error: RpcError) -> RpcError:
-        """Return an error response for clients. If the server does not speak the version any more, end the session.
+        """Return the error for a client. If the server no longer speaks the version, end the session.
 
-        Such a request can be sent again in the next session.
+        The code NOT_RECEIVED then means that the request can be sent again in the next session.
         """
         other_versions = {*_list_supported(error, HANDSHAKE_VERSIONS), *_list_supported(error, STATELESS_VERSIONS)}
         if error.code == UNSUPPORTED_VERSION and other_versions - {self.version}:
@@ -352,7 +359,7 @@ class UpstreamSession:
         return screen_error(error)
 
     async def _negotiate_stateless(self) -> bool:
-        """Return whether the server speaks a stateless version. A slow server may still respond later."""
+        """Return whether the server has agreed upon a stateless version in time."""
         self._set_version(STATELESS_VERSIONS[-1])
         self._tasks.spawn(self._run_discovery)
         with anyio.move_on_after(PROBE_TIMEOUT):
@@ -365,7 +372,7 @@ class UpstreamSession:
         return False
 
     async def _run_discovery(self) -> None:
-        """Send server/discover, and once more if the server rejects the version and names others."""
+        """Send server/discover, and send it again if the server rejects the version and names others."""
         for _ in range(2):
             try:
                 params = {"_meta": self._build_envelope({})}
@@ -380,12 +387,14 @@ class UpstreamSession:
         self._discovery_ended.set()
 
     def _adopt_discovery(self) -> bool:
+        """Use the result of server/discover. Return False if there is none with a version the bridge speaks."""
         if not isinstance(self._discovery, Mapping):
             return False
-        common = _list_supported(self._discovery, STATELESS_VERSIONS)
-        if common:
-            self._adopt(common[-1], self._discovery)
-        return bool(common)
+        common_versions = _list_supported(self._discovery, STATELESS_VERSIONS)
+        if not common_versions:
+            return False
+        self._adopt(common_versions[-1], self._discovery)
+        return True
 
     def _set_version(self, version: str) -> None:
         self.version = version
@@ -401,13 +410,14 @@ class UpstreamSession:
         self.instructions = instructions if isinstance(instructions, str) else ""
 
     def _build_envelope(self, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys of `_meta` that every stateless request needs: the version, the client and capabilities."""
         client_capabilities = {name: capabilities[name] for name in _RELAYED_CAPABILITIES if name in capabilities}
         return {PROTOCOL_VERSION: self.version, CLIENT_INFO: _CLIENT, CLIENT_CAPABILITIES: client_capabilities}
 
     def _find_call(self) -> RelayedCall | None:
-        """Return the call of a question or log message over a pipe, or None if it is uncertain.
+        """Return the call that a question or log message over a pipe concerns, or None if it is uncertain.
 
-        If several calls are in flight, they must be of one client.
+        If all calls in flight are of one client, it is the latest of them.
         """
         if not self._calls:
             return None
@@ -415,13 +425,14 @@ class UpstreamSession:
         if len(self._calls) == 1 or self._has_one_client:
             return last
         owners = {(call.ctx.session, call.ctx.client, call.ctx.principal) for call in self._calls}
+        # Calls without a session are of one client only if there is only one, as over stdio (`client` is None).
         if len(owners) == 1 and (last.ctx.session or last.ctx.client is None):
             return last
         return None
 
 
 def _list_supported(response: Any, versions: Sequence[str]) -> list[str]:
-    """Return the versions in a response to server/discover, or in an error for an unsupported version."""
+    """Return those of `versions` that a response names: a result of server/discover, or an error about the version."""
     names = None
     if isinstance(response, RpcError):
         if isinstance(response.data, Mapping):
@@ -439,10 +450,11 @@ def _get_mapping(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _measure_entry(entry: Any) -> int | None:
-    """Return the size of an entry of a list in bytes, or None if it is invalid or too deep for a list."""
+    """Return the size of an entry of a list in bytes, or None if it is invalid or nested too deeply."""
     if not isinstance(entry, Mapping):
         return None
     try:
+        # In a response, the entry is inside of further lists and objects, so it is measured with some around it.
         return len(dump_json([[[[[entry]]]]]))
     except TypeError:
         logger.warning("an entry of a list is nested too deeply, and is left out")

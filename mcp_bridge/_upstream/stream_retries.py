@@ -1,4 +1,4 @@
-"""Decides whether and when the stream of a server is opened again."""
+"""Decides whether and when a stream of a server is opened again after it has ended."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import anyio
 STABLE = 10.0
 """Seconds after which a stream counts as working, even if it carried nothing."""
 MAX_SHORT_STREAMS = 8
-"""How many streams may end at once, one after the other, before no further one is opened."""
+"""The number of streams in a row that end before they count as working. After that, no further one is opened."""
 MAX_PAUSE = 60.0
+"""The maximum of seconds before a stream is opened again, unless the server asks for a longer interval."""
 
 
 class StreamRetries:
@@ -23,9 +24,12 @@ class StreamRetries:
         self._began = anyio.current_time()
 
     async def pause(self, interval: float, *, has_worked: bool = False, is_reachable: bool = True) -> bool:
-        """Wait before the next stream, ever longer, and return whether to open it.
+        """Wait before the next stream, and return whether to open it.
 
-        A server that is not reachable may come back, so it does not end the attempts.
+        Args:
+            interval: The seconds of the first wait. They double with each stream that did not work.
+            has_worked: Whether the last stream has carried something.
+            is_reachable: Whether the server has responded. One that does not may come back, so attempts never end.
         """
         has_worked = has_worked or anyio.current_time() - self._began >= STABLE
         self._failures += 1

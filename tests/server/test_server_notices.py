@@ -144,7 +144,7 @@ async def test_a_change_before_or_after_serving_is_ignored() -> None:
     registry.register(make_entry("after"))
     assert len(registry) == 4
     assert registry.tools._listeners == {}
-    assert bridge.endpoint._notifier._soon is None
+    assert bridge.endpoint._notifier._call_soon is None
 
 
 async def test_an_endpoint_that_is_served_again_takes_listeners_again() -> None:
@@ -165,13 +165,13 @@ def test_a_change_after_the_loop_has_ended_is_ignored(anyio_backend: str) -> Non
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(notifier.run, registry)
-            observations.append(notifier._soon)
+            observations.append(notifier._call_soon)
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=anyio_backend)
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
     # A thread may have read the callback just before the loop ended.
-    notifier._soon = observations[0]
+    notifier._call_soon = observations[0]
     notifier._record_soon(ChangeEvent("notifications/tools/list_changed"))
     notifier._record_soon(ChangeEvent(UPDATED, "test://a"))
 

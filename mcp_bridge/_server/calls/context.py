@@ -1,4 +1,4 @@
-"""The context of a call of a client. Its progress, log messages and questions reach this client."""
+"""ServedCall: the context of a call of a client, whose progress, log messages and questions reach this client."""
 
 from __future__ import annotations
 
@@ -30,41 +30,49 @@ if TYPE_CHECKING:
 
 SESSION = "mcp-bridge/session"
 """The key of a session's name in the `_meta` of a request."""
-NAME = 256
-"""The maximum number of characters in a session name that a client chooses."""
+MAX_NAME = 256
+"""The maximum number of characters of the name of a session, which the client chooses."""
 RATE = 50.0
-"""Notifications per second that a call may send in the long run (basic/utilities/progress: SHOULD)."""
+"""The maximum number of notifications that a call sends per second on average (basic/utilities/progress: SHOULD)."""
 BURST = 100
-"""Notifications that a call may send at once."""
+"""The maximum number of notifications that a call sends in one burst."""
 _CLIENTS = ClientInfoReader()
 _ONLY_CLIENT = f"process/{uuid4().hex}"
-"""The session of all calls where there is one client, such as over stdio. Other processes may use the same store."""
+"""The session of all calls if there is only one client, as over stdio. It is unique, because other processes may use
+the same store."""
 
 
 class QuestionChannel(Protocol):
-    """How questions reach the client: as requests of the server, or between two requests of the client."""
+    """Carries questions to the client: as requests of the server, in a response, or in the state of a task."""
 
     @property
     def loop(self) -> object:
-        """The event loop that may ask, as `anyio.lowlevel.current_token` names it."""
+        """The event loop in which questions have to be asked: a value of `anyio.lowlevel.current_token`."""
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
-        """Ask, wait, and return the answers by the same keys. `needed` marks the questions of a `NeedsInput`."""
+        """Ask, wait, and return the answers by the same keys. `needed` means the questions of a `NeedsInput`."""
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """See `RunningCall.wait_for_late_answer`."""
+        """Implement `RunningCall.wait_for_late_answer`."""
 
     async def wait_until_owned(self) -> None:
-        """See `RunningCall.wait_until_owned`."""
+        """Implement `RunningCall.wait_until_owned`."""
 
 
 class ServedCall(RunningCall):
-    """A running call of a client.
+    """A running call of a client. It responds to a request; a suspended call has none between two requests.
 
-    `set_request` sets the request that the call currently responds to; a suspended call has none between two requests.
-    `get_store` returns the store of the state of sessions. `desk` asks users if the client cannot. With `timeouts`,
-    calls of the handshake era ask over the client's request. Their `handshake_channel` is made for the first question,
-    and has to be closed at the end of the call, after `has_ended` is set.
+    Args:
+        request: The request that has started the call.
+        registry: Runs the calls that this call makes.
+        get_store: Returns the store for the state of sessions.
+        desk: Asks users on the page if the client cannot ask them.
+        timeouts: Limits questions of the handshake era. Without it, such a call cannot ask.
+
+    Attributes:
+        handshake_channel: The channel for questions of the handshake era, which the first question makes. It has to be
+            closed at the end of the call.
+        has_ended: Set at the end of the call, before the channel is closed, so no later question opens one.
     """
 
     __slots__ = (
@@ -126,25 +134,27 @@ class ServedCall(RunningCall):
         return self._client_info
 
     def set_request(self, request: Request | None) -> None:
-        """Respond to this request from now on; its progress starts again."""
+        """Respond to this request from now on, or to none. The progress of a new request starts again."""
         self._request = request
         if request is not None:
             self._progress = None
-            # Each request declares them again.
+            # Each request declares the capabilities again.
             self._capabilities = request.capabilities
-            self.request_id, self.meta = str(request.id), request.meta
+            self.request_id = str(request.id)
+            self.meta = request.meta
 
     def ask_through(self, channel: QuestionChannel) -> None:
         self._channel = channel
 
     def _find_channel(self) -> QuestionChannel | None:
+        """Return the channel for questions. In the handshake era, the first question makes it."""
         request = self._request
         if self._channel is None and self._timeouts is not None and request is not None and request.session is not None:
             self._channel = self.handshake_channel = HandshakeChannel(request, self._timeouts, is_closed=self.has_ended)
         return self._channel
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification if the request has a token. Values must increase, others are dropped."""
+        """Send a progress notification if the request has a token. A value that does not increase is dropped."""
         message = self.filter_message(message)
         if not math.isfinite(progress) or (self._progress is not None and progress <= self._progress):
             return
@@ -163,19 +173,23 @@ class ServedCall(RunningCall):
         severity = check_level(level)
         data, logger = self.filter_message(to_plain(data)), self.filter_message(logger)
         request = self._request
-        lowest = self._find_lowest_level() if request is not None else None
-        if request is None or lowest not in LEVELS or severity < LEVELS.index(lowest):
+        if request is None:
+            return
+        lowest_level = self._find_lowest_level()
+        if lowest_level not in LEVELS or severity < LEVELS.index(lowest_level):
             return
         if self._log_throttle is None:
             self._log_throttle = _make_throttle()
         if not self._log_throttle.take_token():
             return
-        params = {"level": level, "data": data, **({"logger": logger} if logger is not None else {})}
+        params: dict[str, Any] = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
         await request.notify("notifications/message", params)
 
     async def put(self, questions: Mapping[str, Question]) -> Mapping[str, Any]:
-        """Ask several questions at once, by key. The call's deadlines pause until they are answered."""
-        # The first question needs them, not the start.
+        """Ask several questions at once, by key. The deadlines of the call pause until the answers arrive."""
+        # Only the first question needs this module, not the start.
         from mcp_bridge._server.questions.requests import (
             is_capability_missing,
             merge_capabilities,
@@ -192,7 +206,8 @@ class ServedCall(RunningCall):
         missing = [capabilities for capabilities in required if is_capability_missing(self.capabilities, capabilities)]
         channel = self._find_channel()
         if missing or channel is None:
-            if self._desk is not None and (answers := await self._ask_desk(questions, requests)) is not None:
+            answers = await self._ask_desk(questions, requests)
+            if answers is not None:
                 return answers
             raise MissingCapability(merge_capabilities(missing or required))
         if current_token() != channel.loop:
@@ -203,7 +218,7 @@ class ServedCall(RunningCall):
             return await channel.put(requests, needed=needed)
 
     async def wait_for_late_answer(self, message: str, schema: Any = None) -> Answer[Any] | None:
-        """Wait until a request of the client is open; return its answer to a question that no longer waits, or None."""
+        """Wait until a request of the client is open, and return its answer to a withdrawn question, or None."""
         if self._channel is None:
             return None
         from mcp_bridge._contracts.question import Form
@@ -220,14 +235,16 @@ class ServedCall(RunningCall):
     async def _ask_desk(
         self, questions: Mapping[str, Question], requests: Mapping[str, QuestionRequest]
     ) -> Mapping[str, Any] | None:
-        """Ask users on the page, because the client cannot ask. Returns None if no such user can answer everything."""
+        """Ask users on the page, because the client cannot ask. Return None if no user can answer all questions."""
+        desk = self._desk
+        if desk is None:
+            return None
         from mcp_bridge._contracts.question import ApprovalForm, Form, Link
 
-        desk, forms = self._desk, (Form, Link)
-        if desk is None or any(
-            type(question) is ApprovalForm or not isinstance(question, forms) for question in questions.values()
-        ):
-            return None
+        for question in questions.values():
+            # The policy of approvals asks the desk itself.
+            if type(question) is ApprovalForm or not isinstance(question, Form | Link):
+                return None
         tool = self.observation.name if self.observation is not None else ""
         answers: dict[str, Any] = {}
         with self.release_holds():
@@ -239,14 +256,16 @@ class ServedCall(RunningCall):
         return answers
 
     def open_session_state(self) -> StateValues:
-        """Return the values of this session, or of the call if the client has neither session nor name."""
-        session = self.session or (_ONLY_CLIENT if self.client is None else "")
+        """Return the values of this session. Without a session, they last as long as the call."""
+        session = self.session
+        if not session and self.client is None:
+            session = _ONLY_CLIENT
         if self._get_store is None or not session:
             return SessionState()
         return SessionState(self._get_store(), session)
 
     def on_session_end(self, callback: Callable[[], None]) -> None:
-        """Run `callback` when the connection ends, if the session is one; other sessions do not announce their end."""
+        """Run `callback` when the connection ends, if the session is a connection. Others do not announce their end."""
         request = self._request
         if request is not None and request.session is not None and self.session.startswith(CONNECTION):
             request.session.on_end(callback)
@@ -256,23 +275,23 @@ class ServedCall(RunningCall):
             await self._request.incoming.stream.close()
 
     def _find_lowest_level(self) -> Any:
-        """Return the least severe level that the client asked for, or None."""
+        """Return the least severe level the client asked for, or None."""
         assert self._request is not None
         session = self._request.session
         return session.log_level if session is not None else self.meta.get(LOG_LEVEL)
 
 
 def _make_throttle() -> TokenBucket:
-    # A start does not need it.
+    # Only a call that sends notifications needs this module.
     from mcp_bridge._runtime.token_bucket import TokenBucket
 
     return TokenBucket(rate=RATE, burst=BURST)
 
 
 def _find_session(request: Request, principal: str | None) -> str:
-    """Return the session's key: the name in the request, else the connection, else the principal."""
+    """Return the key of the session: the name in the request, or else the connection, or else the principal."""
     name = request.meta.get(SESSION)
-    if isinstance(name, str) and 0 < len(name) <= NAME:
+    if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
         return f"named/{quote(principal or '', safe='')}/{name}"
     if request.session is not None:
         return request.session.state_key

@@ -1,4 +1,8 @@
-"""Runs calls of the stateless era in rounds: each round ends with a result, or with questions for the client."""
+"""CallRounds: runs calls of the stateless era in rounds. A round ends with a result, or with questions for the client.
+
+`suspended_calls` tells the story of such a call. This module connects its parts: it opens the sealed state of a
+request, resumes or starts the call, waits for the outcome, and seals the next state.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,11 @@ logger = logging.getLogger("mcp_bridge.server")
 
 
 class CallRounds:
-    """Runs the rounds of calls. Instances with the same `store` accept each request state once."""
+    """Runs the rounds of calls. All instances with the same `store` together accept each request state once."""
 
     def __init__(self, registry: ToolRegistry, state: State, store: Store | None, *, audience: str) -> None:
         self._registry = registry
-        self._used = UsedStates(store, state.ttl, most=max(MARKS, 2 * state.suspended))
+        self._used = UsedStates(store, state.ttl, limit=max(MARKS, 2 * state.suspended))
         self._suspended = SuspendedCalls(size=state.suspended, ttl=state.ttl, is_shared=store is not None)
         self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
 
@@ -44,7 +48,8 @@ class CallRounds:
         self, prepared: PreparedEntry, call: ToolCall, context: ServedCall, request: Request
     ) -> ToolResult | dict[str, Any]:
         """Run a call until it has a result or asks. Raises RpcError for an invalid request state."""
-        sealed_state, responses = request.params.get("requestState"), request.params.get("inputResponses") or {}
+        sealed_state = request.params.get("requestState")
+        responses = request.params.get("inputResponses") or {}
         if sealed_state is None:
             call_task = await self._start(prepared, call, context, CallState(), responses)
         else:
@@ -82,15 +87,17 @@ class CallRounds:
         try:
             use = await self._used.use(state.handle, context.client)
         except anyio.get_cancelled_exc_class():
+            # The state counts as used now, so no request could resume the call.
             self._suspended.cancel_suspended(state.handle)
             raise
         if use is StateUse.NO_ROOM:
             return to_error_result(_make_overload())
         if use is StateUse.REPEATED:
             logger.warning("requestState rejected on %s %r: used before, or the store failed", call.kind, call.name)
-            # the same error as for a state that was changed, has expired or belongs to another request
+            # The error is the same as for a state that was changed, has expired, or belongs to another request.
             raise RpcError(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
-        if (suspended := self._suspended.take(state.handle)) is not None:
+        suspended = self._suspended.take(state.handle)
+        if suspended is not None:
             suspended.answer(responses)
             return suspended
         if state.started:
@@ -110,13 +117,14 @@ class CallRounds:
             raise
         if result is not None:
             return result
-        required = [pending.request.required for pending in suspended.pending.values()]
-        if missing := [
-            capabilities for capabilities in required if is_capability_missing(request.capabilities, capabilities)
-        ]:
-            # Each request declares the capabilities again.
+        # The code has checked the capabilities of an earlier request, but each request declares them again.
+        missing_capabilities = []
+        for pending in suspended.pending.values():
+            if is_capability_missing(request.capabilities, pending.request.required):
+                missing_capabilities.append(pending.request.required)
+        if missing_capabilities:
             suspended.scope.cancel()
-            return to_error_result(MissingCapability(merge_capabilities(missing)))
+            return to_error_result(MissingCapability(merge_capabilities(missing_capabilities)))
         if not self._used.has_room(suspended.context.client, self._suspended.count):
             suspended.scope.cancel()
             return to_error_result(_make_overload())

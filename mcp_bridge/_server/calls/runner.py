@@ -1,4 +1,4 @@
-"""Runs calls of clients, until a call has a result or asks the client questions."""
+"""CallRunner: runs each call of a client until it has a result or, in the stateless era, asks the client questions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class CallRunner:
-    """Runs tools/call, resources/read and prompts/get. `run` owns the suspended calls.
+    """Runs the calls of tools/call, resources/read and prompts/get.
 
-    `desk` asks users if the client of a call cannot; None if it asks only for approvals.
+    Attributes:
+        desk: Asks users on the page if the client of a call cannot ask them. None: no page asks questions.
     """
 
     def __init__(self, registry: ToolRegistry, state: State, *, audience: str) -> None:
@@ -42,19 +43,19 @@ class CallRunner:
 
     @cached_property
     def store(self) -> Store:
-        """Where the rest of truncated results is stored."""
+        """The store for the rest of truncated results."""
         if self._state.store is not None:
             from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 
             return FaultTolerantStore(self._state.store)
-        # Most servers never need it.
+        # Most servers never truncate a result, and need no store.
         from mcp_bridge._storage.stores.memory import MemoryStore
 
         return MemoryStore()
 
     @cached_property
     def _session_store(self) -> Store:
-        """The store of the state of sessions: the shared store, or a separate one, so large results cannot fill it."""
+        """The store for the state of sessions: the shared store, or a separate one, which large results cannot fill."""
         from mcp_bridge._storage.stores.memory import MemoryStore
 
         is_shared = self._state.store is not None and not isinstance(self._state.store, MemoryStore)
@@ -66,7 +67,7 @@ class CallRunner:
 
     @cached_property
     def _rounds(self) -> CallRounds:
-        # The first call that may ask needs them, not the start.
+        # Only the first call that may ask needs this module, not the start.
         from mcp_bridge._server.calls.rounds import CallRounds
 
         shared_store = self.store if self._state.store is not None else None
@@ -88,18 +89,18 @@ class CallRunner:
             self._tasks = None
 
     def reject_questions(self) -> None:
-        """Expire the open questions of the handshake era and reject new ones: their answers could no longer arrive."""
+        """Expire the open questions of the handshake era and reject new ones, because no answer can arrive any more."""
         self._timeouts.close()
 
     def cancel_calls(self) -> None:
-        """Cancel the calls in flight; their clients receive an error."""
+        """Cancel the calls in flight. Their clients receive an error."""
         self.reject_questions()
         for request in list(self._running):
             error = RpcError(CONNECTION_CLOSED, "The server shut down before this call was complete.")
             request.incoming.cancel(error)
 
     def abandon_calls(self) -> None:
-        """Send responses for calls that ignore their cancellation."""
+        """Send the error to the clients of calls that do not end, without waiting for them."""
         for request in list(self._running):
             request.incoming.abandon()
 
@@ -121,7 +122,7 @@ class CallRunner:
                 context.handshake_channel.close()
 
     def _can_suspend(self, prepared: PreparedEntry, request: Request) -> bool:
-        """Whether the call needs its own task: it continues an earlier one, or it may ask and the client can answer."""
+        """Return whether a call needs a SuspendedCall: it continues one, or it may ask and the client can answer."""
         if request.params.get("requestState") is not None:
             return True
         capabilities = request.capabilities

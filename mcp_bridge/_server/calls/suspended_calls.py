@@ -4,8 +4,8 @@ In 2026-07-28 a server cannot send requests. A call that asks the user something
 (`CallRounds`), and its code waits between them:
 
 1. The first request starts a `SuspendedCall`, a task that outlives the request. `SuspendedCalls` owns all of them.
-2. The code asks: `put` adds its questions to `pending`. `wait` returns None to the request, whose response has the
-   questions and the sealed `CallState`. `SuspendedCalls.suspend` gives the call a handle and a deadline.
+2. The code asks: `put` adds its questions to `pending`. `wait` returns None to the task of the request. The response
+   has the questions and the sealed `CallState`. `SuspendedCalls.suspend` gives the call a handle and a deadline.
 3. The client sends the request again, with the answers and the state. `SuspendedCalls.take` finds the call by its
    handle, and `answer` settles the pending questions, so `put` returns in the code. An invalid answer stays pending and
    is asked again.
@@ -13,8 +13,8 @@ In 2026-07-28 a server cannot send requests. A call that asks the user something
    fetched the result.
 
 Another instance has no such task, and starts the call again from the `CallState`: the answers in it settle the
-questions that the code asks again, each by its key and digest. This is possible only until the handler has begun, or
-after it has returned `NeedsInput` (docs/architecture.md, decisions 15 and 16).
+questions the code asks again, each by its key and digest. This is possible only until the handler has begun, or after
+it has returned `NeedsInput` (docs/architecture.md, decisions 15 and 16).
 """
 
 from __future__ import annotations
@@ -47,12 +47,18 @@ class SuspendedCall:
     """One call in a separate task. It outlives the request that started it.
 
     Args:
-        state: The answers that other instances have received, and those that are new.
-        unrequested_answers: The answers of the first request. They settle questions whose author gave them a key.
+        calls: The owner of all such calls.
+        context: The context of the call.
+        state: The answers that other instances have received. It is empty if the call starts here.
+        unrequested_answers: The answers in the first request. They settle questions to which the author gave a key.
 
     Attributes:
+        handle: The handle that resumes the suspended call, or an empty text before its first suspension.
+        resumed: Set when the suspended call is resumed.
         answered: Records of questions that were asked before the handler began.
-        needed: Records of the questions of the `NeedsInput` that the handler waits for.
+        needed: Records of the questions of the `NeedsInput` the handler waits for.
+        pending: The questions without a valid answer, by their names in the response.
+        sent: The questions of the last response, by their names.
     """
 
     def __init__(
@@ -68,13 +74,16 @@ class SuspendedCall:
         self.pending: dict[str, PendingQuestion] = {}
         self.sent: dict[str, PendingQuestion] = {}
         self._calls = calls
+        # Answers from before their questions were asked here: the record, the age of the question in seconds, and
+        # whether an earlier run of the call has already had the answer.
         self._early_answers: list[tuple[AnswerRecord, float | None, bool]] = []
         for record in state.answered:
             self._early_answers.append((record, None, True))
         for record in state.new:
             self._early_answers.append((record, state.seconds, False))
         self._unrequested_answers = dict(unrequested_answers)
-        self._count = 0
+        # The number of names that were made for questions.
+        self._name_count = 0
         self._changed = anyio.Event()
         self._outcome: ToolResult | Exception | None = None
         self._has_ended = False
@@ -87,18 +96,19 @@ class SuspendedCall:
                 self._end()
                 await self._calls.wait_until_resumed(self)
         except Exception as error:
-            # This is an error of the server outside the pipeline. The task of the request raises it.
+            # This is an error of the server: the pipeline turns errors of tools into results. The task of the request
+            # raises it.
             self._outcome = error
         except anyio.get_cancelled_exc_class() as error:
             if is_being_cancelled(error):
                 raise
-            # Its code has cancelled its own task.
+            # The code of the call has cancelled its own task.
             self._outcome = report_failure("The call", error)
         finally:
             self._end()
             self._calls.remove_call(self)
             for pending in self.pending.values():
-                # On trio, a thread that asked is still waiting.
+                # On trio, a thread that has asked is not cancelled with the task, and still waits.
                 pending.expire()
 
     def _end(self) -> None:
@@ -106,7 +116,10 @@ class SuspendedCall:
         self._changed.set()
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
-        """Ask, and wait until a later request has brought the answers. Raises as `CallContext.ask` does."""
+        """Ask questions, and wait until later requests have brought the answers. Raises as `CallContext.ask` does.
+
+        `needed` is whether the questions are those of a `NeedsInput`.
+        """
         records = self._select_records(needed=needed)
         new_questions = {key: PendingQuestion(key, request, records) for key, request in questions.items()}
         try:
@@ -124,7 +137,7 @@ class SuspendedCall:
                 self._calls.release(self)
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """Wait until a request is open; return its answer to a withdrawn question, or None. Raises InvalidAnswer."""
+        """Wait for the next request, and return its answer to a withdrawn question, or None. Raises InvalidAnswer."""
         await self._calls.wait_until_resumed(self)
         for pending in self.sent.values():
             if pending.is_settled and pending.request.digest == question.digest:
@@ -137,10 +150,13 @@ class SuspendedCall:
             await self._calls.wait_until_resumed(self)
 
     async def wait(self) -> ToolResult | None:
-        """Wait until the call has ended, or asks: then return None (see `pending`). Raises errors of the server."""
+        """Wait until the call has ended, and return its result, or None as soon as it asks (see `pending`).
+
+        Raises errors of the server.
+        """
         while not self._has_ended:
             if self.pending:
-                # Questions that are asked at the same time are sent together.
+                # Let other tasks of the call ask, too, so that questions of the same time are sent together.
                 await anyio.lowlevel.checkpoint()
                 if self.pending:
                     return None
@@ -155,7 +171,7 @@ class SuspendedCall:
         for name, pending in self.sent.items():
             if name not in responses:
                 continue
-            # the call may have withdrawn the question in the meantime and asked another under its name
+            # In the meantime, the call may have withdrawn the question, and asked another one under its name.
             if self.pending.get(name) is not pending:
                 pending.answer_late(responses[name])
             elif pending.answer(responses[name]):
@@ -164,7 +180,10 @@ class SuspendedCall:
             self._calls.release(self)
 
     def _select_records(self, *, needed: bool) -> list[AnswerRecord]:
-        """Return the list for the records of answers. Those for a `NeedsInput` apply to one run of the handler."""
+        """Return the list to which the records of new answers are added, for other instances.
+
+        The records for a `NeedsInput` apply only to the next run of the handler.
+        """
         if self.context.has_begun:
             # No other instance can continue this call.
             return []
@@ -174,19 +193,20 @@ class SuspendedCall:
         return self.needed
 
     def _ask(self, key: str, pending: PendingQuestion) -> None:
+        """Add a question to `pending`, under its key or another name. Raises Overloaded."""
         if self._has_ended:
             pending.expire()
             return
         self._calls.admit(self)
         name = key
         while not name or name in self.pending:
-            self._count += 1
-            name = f"q{self._count}"
+            self._name_count += 1
+            name = f"q{self._name_count}"
         self.pending[name] = pending
         self._changed.set()
 
     def _answer_early(self, key: str, pending: PendingQuestion) -> bool:
-        """Settle the question by an answer from before it was asked; return whether there is a valid one."""
+        """Settle a question by an answer that arrived before it was asked. Return False without a valid one."""
         for early_answer in self._early_answers.copy():
             (record_key, digest, value), seconds, again = early_answer
             if (record_key, digest) == (key, pending.request.digest):
@@ -199,22 +219,26 @@ class SuspendedCall:
 
 
 class SuspendedCalls:
-    """Owns the calls with tasks of their own. At most `size` wait for answers, each for at most `ttl` seconds.
+    """Owns the suspended calls. At most `size` calls wait for answers, each for at most `ttl` seconds.
 
-    One of several clients has at most three quarters of these places. If it asks more, or all places are taken, the
-    oldest unanswered question ends: that of a call that can restart, else that of the client with the most. If the
-    server has only one client, the new question is rejected instead. With `is_shared`, other instances can continue the
-    calls.
+    If there are several clients, one of them has at most three quarters of these places. If it asks more, or if all
+    places are taken, the call with the oldest question ends: one that can restart, or else one of the client with the
+    most calls. If the server has only one client, the new question is rejected instead.
+
+    If `is_shared`, other instances can continue the calls.
     """
 
     def __init__(self, *, size: int, ttl: float, is_shared: bool) -> None:
         self.is_shared = is_shared
         self._size = size
+        # Three quarters, rounded up.
         self._share = -(-size * 3 // 4)
         self._ttl = ttl
+        # The calls with open questions, and those whose clients have not fetched the result.
         self._asking: set[SuspendedCall] = set()
         # The number of calls in `_asking` of each client.
         self._counts: Counter[str | None] = Counter()
+        # The suspended calls by handle, the oldest first.
         self._suspended: dict[str, SuspendedCall] = {}
         self._tasks: TaskGroup | None = None
         self._running = anyio.Event()
@@ -227,10 +251,12 @@ class SuspendedCalls:
                 task_status.started()
                 await anyio.sleep_forever()
         finally:
-            self._tasks, self._running = None, anyio.Event()
+            self._tasks = None
+            self._running = anyio.Event()
 
     async def start(self, call: SuspendedCall, work: Callable[[], Awaitable[ToolResult]]) -> None:
-        # A request may arrive before `run` does.
+        """Start the task of a call."""
+        # A request may arrive before `run` has begun.
         await self._running.wait()
         assert self._tasks is not None
         self._tasks.start_soon(call.run, work)
@@ -241,38 +267,38 @@ class SuspendedCalls:
             return
         client = call.context.client
         has_share = client is None or self._counts[client] < self._share
-        if (not has_share or len(self._asking) >= self._size) and not self._make_room(client, has_share=has_share):
+        has_room = has_share and len(self._asking) < self._size
+        if not has_room and not self._make_room(client, has_share=has_share):
             raise Overloaded("The server is at capacity: too many calls are waiting for answers. Retry later.")
         self._asking.add(call)
         self._counts[client] += 1
 
     def _make_room(self, client: str | None, *, has_share: bool) -> bool:
-        """Cancel the call with the oldest question, at the lowest cost; return whether there was one.
-
-        Calls that can restart from the state that their clients hold lose nothing.
-        """
-        suspended_calls = self._suspended.values()
-        candidates = (
-            suspended_call for suspended_call in suspended_calls if has_share or suspended_call.context.client == client
-        )
-        victim = next((suspended_call for suspended_call in candidates if not suspended_call.context.has_begun), None)
-        if victim is None and client is not None:
-            heaviest = max(
-                self._counts, key=lambda suspended_call: self._counts[suspended_call] + (suspended_call == client)
-            )
-            victim = next(
-                (suspended_call for suspended_call in suspended_calls if suspended_call.context.client == heaviest),
-                None,
-            )
+        """Cancel the call with the oldest question whose loss costs least. Return False if there is none."""
+        victim = self._choose_victim(client, has_share=has_share)
         if victim is None:
             return False
         victim.scope.cancel()
         self.remove_call(victim)
         return True
 
+    def _choose_victim(self, client: str | None, *, has_share: bool) -> SuspendedCall | None:
+        # A call that has not begun can restart from the state that its client has, so nothing is lost. A client that
+        # has used up its share loses one of its own.
+        for call in self._suspended.values():
+            if not call.context.has_begun and (has_share or call.context.client == client):
+                return call
+        # If there is only one client, its new question is rejected instead.
+        if client is None:
+            return None
+        counts = dict(self._counts)
+        counts[client] = counts.get(client, 0) + 1
+        heaviest_client = max(counts, key=lambda name: counts[name])
+        return next((call for call in self._suspended.values() if call.context.client == heaviest_client), None)
+
     @property
     def count(self) -> int:
-        """How many calls wait for their clients."""
+        """The number of calls waiting for their clients."""
         return len(self._suspended)
 
     def release(self, call: SuspendedCall) -> None:
@@ -281,7 +307,7 @@ class SuspendedCalls:
             self._stop_counting(call)
 
     def suspend(self, call: SuspendedCall) -> str:
-        """Suspend a call until its answers arrive. Returns the handle that resumes it, once."""
+        """Suspend a call until its answers arrive. Return the handle that resumes it once."""
         call.handle = token_urlsafe(16)
         call.resumed = anyio.Event()
         call.scope.deadline = anyio.current_time() + self._ttl
@@ -291,7 +317,7 @@ class SuspendedCalls:
         return call.handle
 
     def take(self, handle: str) -> SuspendedCall | None:
-        """Return the call with this handle and resume it; None if it is not, or no longer, suspended here."""
+        """Resume the call with this handle and return it, or None if no such call is suspended here."""
         call = self._suspended.pop(handle, None)
         if call is not None:
             call.scope.deadline = float("inf")
@@ -300,7 +326,8 @@ class SuspendedCalls:
 
     def cancel_suspended(self, handle: str) -> None:
         """Cancel the call with this handle, because no client will resume it."""
-        if (call := self.take(handle)) is not None:
+        call = self.take(handle)
+        if call is not None:
             call.scope.cancel()
 
     async def wait_until_resumed(self, call: SuspendedCall) -> None:
@@ -323,7 +350,7 @@ class SuspendedCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallState:
-    """The state of a call between two requests. The client carries it, sealed.
+    """The state of a call between two requests. The client gets it sealed, and returns it with the next request.
 
     Attributes:
         handle: Resumes the call on the instance where it is suspended.
@@ -331,7 +358,7 @@ class CallState:
             `NeedsInput`. Then no other instance can continue the call, and all fields below are empty.
         answered: The answers so far.
         asked: The key and digest of each question that is open now, by its name in the request.
-        needs: The `NeedsInput` that the handler returned.
+        needs: The `NeedsInput` the handler returned.
         since: When the open questions were asked, in seconds since 1970.
         new: Answers that no instance has acted upon yet.
     """
@@ -346,10 +373,11 @@ class CallState:
 
     @property
     def seconds(self) -> float | None:
-        """How long ago the questions were asked; None if the clocks of the two machines disagree."""
-        if self.since is None or self.since > (now := time.time()):
+        """How many seconds ago the questions were asked, or None if the clocks of the two machines disagree."""
+        if self.since is None:
             return None
-        return now - self.since
+        seconds = time.time() - self.since
+        return seconds if seconds >= 0 else None
 
     @classmethod
     def from_call(cls, call: SuspendedCall, handle: str) -> CallState:
@@ -370,10 +398,11 @@ class CallState:
 
     @classmethod
     def from_text(cls, text: str) -> CallState:
-        """The inverse of `to_text`. The seal has already been verified."""
+        """Return the state that `to_text` has encoded. The seal has already been verified."""
         data = json.loads(text)
         data["answered"] = [tuple(record) for record in data["answered"]]
-        if (needs := data["needs"]) is not None:
+        needs = data["needs"]
+        if needs is not None:
             questions = {key: SealedQuestion(**question) for key, question in needs["questions"].items()}
             data["needs"] = NeedsInput(questions, needs["state"])
         return cls(**data)
@@ -384,13 +413,18 @@ class CallState:
 
     def with_answers(self, responses: Mapping[str, Any]) -> CallState:
         """Return this state with the client's answers to the open questions."""
-        new = [(key, digest, responses[name]) for name, (key, digest) in self.asked.items() if name in responses]
+        new: list[AnswerRecord] = []
+        for name, (key, digest) in self.asked.items():
+            if name in responses:
+                new.append((key, digest, responses[name]))
         return replace(self, new=new)
 
 
 def _to_sealed_question(question: Question, version: str) -> SealedQuestion:
-    """Return the question with the full schema of its answer. Clients may see only a part of this schema."""
+    """Return the question to seal, with the full schema of its answer. Clients may see only a part of it."""
     request = to_request(question, version)
-    complete = SealedQuestion(request.method, request.params, request.form)
-    is_same = to_request(complete, version).digest == request.digest
-    return complete if is_same else SealedQuestion(request.method, request.params)
+    complete_question = SealedQuestion(request.method, request.params, request.form)
+    # The restored question must have the same digest, or the answer would not be found.
+    if to_request(complete_question, version).digest == request.digest:
+        return complete_question
+    return SealedQuestion(request.method, request.params)

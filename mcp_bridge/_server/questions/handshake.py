@@ -1,4 +1,4 @@
-"""Questions of the handshake era: the server's own requests, while the client's request is open."""
+"""HandshakeChannel: questions of the handshake era. The server sends them as requests while the call is open."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 CALL_ENDED = "The call is over, so the user cannot be asked."
 REJECTED = -1
-"""The error code of a request that the user rejected (client/sampling, "Error Handling")."""
+"""The error code of clients for a request that their user has rejected (client/sampling, "Error Handling")."""
 
 
 class QuestionTimeouts:
-    """Expires the questions of an endpoint after `ttl` seconds, and at its shutdown. `loop` is where it is open."""
+    """Expires the questions of an endpoint after `ttl` seconds, and at its shutdown.
+
+    Attributes:
+        loop: The event loop of the endpoint (`anyio.lowlevel.current_token`), or None before `open`.
+    """
 
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
@@ -48,7 +52,7 @@ class QuestionTimeouts:
 
     @contextmanager
     def limit_wait(self) -> Iterator[None]:
-        """Limit how long the block waits for an answer. Raises QuestionExpired."""
+        """Limit the time for which the block waits for an answer. Raises QuestionExpired."""
         if self._is_closed:
             raise QuestionExpired("The server is shutting down, so the user cannot be asked.")
         with anyio.move_on_after(self._ttl) as scope:
@@ -58,14 +62,15 @@ class QuestionTimeouts:
             finally:
                 self._scopes.discard(scope)
         if scope.cancelled_caught:
-            why = "The server is shutting down." if self._is_closed else f"No answer within {self._ttl:g} seconds."
-            raise QuestionExpired(f"{why} Retry the call.")
+            reason = "The server is shutting down." if self._is_closed else f"No answer within {self._ttl:g} seconds."
+            raise QuestionExpired(f"{reason} Retry the call.")
 
 
 class HandshakeChannel:
-    """Asks by requests of the server, over the client's open request.
+    """Asks by requests of the server, on the stream of the client's request.
 
-    `close` must be called at its end. If it has ended, `is_closed` is true, and all questions are rejected.
+    `close` must be called at the end of the call. If the call has already ended, `is_closed` is true, and all questions
+    are rejected.
     """
 
     __slots__ = ("_is_closed", "_request", "_scopes", "_timeouts")
@@ -77,7 +82,7 @@ class HandshakeChannel:
         self._is_closed = is_closed
 
     def close(self) -> None:
-        """Expire the open questions and reject new ones, because tasks and threads can outlive their call."""
+        """Expire the open questions and reject new ones. Tasks and threads of a call can outlive the call."""
         self._is_closed = True
         for scope in self._scopes:
             scope.cancel()
@@ -87,7 +92,8 @@ class HandshakeChannel:
         return self._timeouts.loop
 
     async def put(self, questions: Mapping[str, QuestionRequest], *, needed: bool) -> Mapping[str, Any]:
-        """Ask all questions at once and wait for every answer. Raises as `CallContext.ask` does."""
+        """Ask all questions at once, and wait for every answer. Raises as `CallContext.ask` does."""
+        # The common case needs no task group.
         if len(questions) == 1:
             return {key: await self._ask(question) for key, question in questions.items()}
         answers: dict[str, Any] = {}
@@ -108,10 +114,10 @@ class HandshakeChannel:
         return {key: answers[key] for key in questions}
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """Return None immediately: the server has cancelled its request to the client, so no answer can arrive."""
+        """Return None. The server has cancelled its request to the client, so no answer can arrive."""
 
     async def wait_until_owned(self) -> None:
-        """Do nothing: the call belongs to the session, and so to this process."""
+        """Do nothing. The call belongs to the session, and so to this process."""
 
     async def _ask(self, question: QuestionRequest) -> Any:
         from mcp_bridge._server.questions.requests import TRIES, AnswerMismatch

@@ -1,4 +1,4 @@
-"""Questions of suspended calls and their answers."""
+"""PendingQuestion: a question of a suspended call or a task, from asking until its answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnswerRecord = tuple[str, str, Any]
 
 
 class PendingQuestion:
-    """A question without an answer yet. Each answer is also recorded in `records`, for other instances."""
+    """A question waiting for its answer. Each answer is also added to `records`, for other instances."""
 
     def __init__(self, key: str, request: QuestionRequest, records: list[AnswerRecord]) -> None:
         self.key = key
@@ -37,24 +37,30 @@ class PendingQuestion:
         return self.request.to_mcp(self._problems)
 
     def answer(self, raw: Any, *, seconds: float | None = None, again: bool = False) -> bool:
-        """Accept an answer and return whether it settles the question. For `seconds` and `again` see `Answer`."""
+        """Accept an answer. Return False if it is invalid, and the question has to be asked again.
+
+        `seconds` and `again` become the members of `Answer`.
+        """
         self._records.append((self.key, self.request.digest, _to_json_value(raw)))
         try:
             answer = self.request.read(raw)
-            self._answer = replace(answer, seconds=seconds, again=again) if isinstance(answer, Answer) else answer
+            if isinstance(answer, Answer):
+                answer = replace(answer, seconds=seconds, again=again)
+            self._answer = answer
         except AnswerMismatch as error:
-            self._problems, self._tries = error.problems, self._tries + 1
+            self._problems = error.problems
+            self._tries += 1
             if self._tries < TRIES:
                 return False
             self._error = InvalidAnswer(details=error.problems)
         except Exception as error:
-            # A validator of the tool raised it, and the code that asked receives it.
+            # A validator of the tool has failed. The code that asks gets its error.
             self._error = error
         self._settled.set()
         return True
 
     def answer_late(self, raw: Any) -> None:
-        """Accept an answer to a withdrawn question. It is not asked again if the answer is invalid."""
+        """Accept an answer to a withdrawn question, which is not asked again if the answer is invalid."""
         if not self.answer(raw):
             self._error = InvalidAnswer(details=self._problems)
             self._settled.set()
@@ -66,7 +72,7 @@ class PendingQuestion:
 
     async def wait(self) -> Any:
         """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
-        # The time limit of a question does not apply to an answer that is there.
+        # The caller may have a time limit, which must not expire although the answer is there.
         if not self.is_settled:
             await self._settled.wait()
         if self._error is not None:
@@ -75,7 +81,7 @@ class PendingQuestion:
 
 
 def _to_json_value(raw: Any) -> Any:
-    """Return an answer as plain data, or None if it is nested too deeply. Such an answer matches no question anyway."""
+    """Return an answer as plain data, or None if it is nested too deeply, which no question accepts."""
     try:
         return to_plain(raw)
     except ValueError:

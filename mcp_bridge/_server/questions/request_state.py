@@ -1,9 +1,10 @@
 """Seals the `requestState` that passes through clients (2026-07-28, basic/patterns/mrtr, "Server Requirements").
 
-Each state is valid once: the used ones are remembered, and no other data can evict these records.
+A sealed state consists of "v1.", the fingerprint of its key, and the nonce and the ciphertext of AES-256-GCM, in
+base64url. The request it belongs to is associated data: it is authenticated, but not part of the text. So a client can
+neither read or change a state, nor use it with another request.
 
-A sealed state is "v1.", the fingerprint of its key, and after it nonce and ciphertext of AES-256-GCM, in base64url. The
-request that it belongs to is associated data: it is authenticated, but not part of the text.
+Each state is valid once. UsedStates remembers the used ones, and no other data can evict these records.
 """
 
 from __future__ import annotations
@@ -34,32 +35,34 @@ _VERSION = "v1."
 _PURPOSE = b"mcp-bridge/request-state/v1"
 _MIN_KEY = 32
 _FINGERPRINT = 8
-"""Characters of base64url. Most invented states are rejected by them, whatever their size, without being decoded."""
+"""The number of characters of a fingerprint. By it, most invented states are rejected without being decoded, whatever
+their size."""
 _NONCE = 12
+"""The number of bytes of a nonce of AES-GCM."""
 _TIMES = struct.Struct("!dd")
-"""When the state was sealed and when it expires, in seconds since 1970. They precede the text."""
+"""The times at which the state was sealed and expires, in seconds since 1970. They precede the text."""
 SKEW = 60.0
-"""How many seconds the clock of another instance may be ahead."""
+"""The number of seconds by which the clock of another instance may be ahead."""
 MARKS = 100_000
-"""The maximum number of used states that are remembered, at about 200 bytes each."""
+"""The maximum number of used states that are remembered. Each takes about 200 bytes."""
 _PREFIX = "mcp-bridge/used/"
 
 
 class _InvalidState(ValueError):
-    """The reason, which is only logged."""
+    """The sealed state is invalid. The text is the reason, for the log only."""
 
 
 class StateSealer:
     """Encrypts states and binds each to its request: the method, the name or URI, the arguments and the principal.
 
     Args:
-        keys: Secrets of at least 32 bytes. The first key seals and every key opens. Without keys, this sealer
-            generates one, so no other instance opens its states.
-        ttl: For how many seconds a state is valid.
-        audience: The server. Servers with the same keys do not accept each other's states.
+        keys: Secrets of at least 32 bytes. The first key seals, and every key opens. Without keys, this sealer
+            generates one, so no other instance can open its states.
+        ttl: The number of seconds for which a state is valid.
+        audience: The name of the server. Servers with other names do not accept its states, even with the same keys.
         clock: Returns seconds since 1970.
 
-    Raises ValueError for a key that is too short and a `ttl` that is not positive.
+    Raises ValueError for too short a key, and for a `ttl` of zero or less.
     """
 
     def __init__(
@@ -75,10 +78,12 @@ class StateSealer:
         self._clock = clock or time.time
 
     def seal(self, text: str, *, method: str, params: Mapping[str, Any], principal: str | None) -> str:
-        """Return the text as a sealed state for a repetition of this request by the same principal."""
+        """Seal a text. Only a repetition of this request by the same principal can open it."""
         binding = self._encode_binding(method, params, principal)
+        # The first key seals.
         fingerprint, cipher = next(iter(self._ciphers.items()))
-        now, nonce = self._clock(), secrets.token_bytes(_NONCE)
+        now = self._clock()
+        nonce = secrets.token_bytes(_NONCE)
         plain = _TIMES.pack(now, now + self._ttl) + text.encode("utf-8", "surrogatepass")
         return f"{_VERSION}{fingerprint}{_encode(nonce + cipher.encrypt(nonce, plain, binding))}"
 
@@ -114,7 +119,10 @@ class StateSealer:
 
     @cached_property
     def _ciphers(self) -> dict[str, AESGCM]:
-        """The cipher of each key by its fingerprint, in the order of the keys. Importing cryptography takes 10 ms."""
+        """The ciphers of the keys by their fingerprints, in the order of the keys.
+
+        They are made late, because importing cryptography takes 10 ms.
+        """
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -123,9 +131,9 @@ class StateSealer:
         return {_encode(hashlib.sha256(_PURPOSE + key).digest()[:6]): AESGCM(key) for key in keys}
 
     def _encode_binding(self, method: str, params: Mapping[str, Any], principal: str | None) -> bytes:
-        """Return the values that both requests must share. `_meta`, for example, may differ.
+        """Encode the common parts of a request and its repetition. Its `_meta`, for example, may differ.
 
-        The JSON of the standard library is ASCII, so it can represent surrogates, and integers of any size.
+        The JSON of the standard library is used, because its ASCII can represent surrogates and integers of any size.
         """
         if method == "resources/read":
             target, arguments = params.get("uri"), None
@@ -143,44 +151,45 @@ def _decode(text: str) -> bytes:
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         raise _InvalidState("not base64url") from None
-    # Other spellings would make a second state of one that has been used.
+    # Base64 has several spellings of the same data. Only one is accepted, so that a state has one form.
     if _encode(data) != text:
         raise _InvalidState("not canonical base64url")
     return data
 
 
 class StateUse(Enum):
-    """Whether a state may be used."""
+    """The outcome of using a state."""
 
     FIRST = auto()
     REPEATED = auto()
-    """It was used before, or the shared store failed."""
+    """The state was used before, or the shared store has failed."""
     NO_ROOM = auto()
-    """Its use could not be remembered."""
+    """The use of the state could not be remembered."""
 
 
 class UsedStates:
     """Remembers the handles of used states until their seals, which are valid for `ttl` seconds, have expired.
 
-    At most `most` handles are remembered, and at most half as many of one client. Beyond that no new state is issued
-    (`has_room`), instead of an old handle forgotten. With a `shared` store, a state is valid once for all instances.
+    At most `limit` handles are remembered, and at most half as many of one client. Beyond that, no new states are
+    issued (`has_room`). An old handle is never forgotten too early, because its state could then be used again. If
+    there is a `shared` store, a state is valid once for all instances together.
     """
 
     def __init__(
-        self, shared: Store | None, ttl: float, *, most: int = MARKS, clock: Callable[[], float] = time.monotonic
+        self, shared: Store | None, ttl: float, *, limit: int = MARKS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._shared = shared
         self._ttl = ttl + SKEW
-        self._most = most
+        self._limit = limit
         self._clock = clock
         # The time at which each handle is forgotten, and its client. The oldest handle is the first.
         self._used: dict[str, tuple[float, str | None]] = {}
         self._counts: Counter[str | None] = Counter()
 
     def has_room(self, client: str | None, reserved: int = 0) -> bool:
-        """Whether a new state of this client can be used later; `reserved` states were issued and are not used yet."""
+        """Return whether a new state can be issued to a client. `reserved` states were issued, but are not used yet."""
         self._forget_expired()
-        if len(self._used) + reserved >= self._most:
+        if len(self._used) + reserved >= self._limit:
             return False
         return self._has_share(client)
 
@@ -189,7 +198,7 @@ class UsedStates:
         self._forget_expired()
         if handle in self._used:
             return StateUse.REPEATED
-        if len(self._used) >= self._most or not self._has_share(client):
+        if len(self._used) >= self._limit or not self._has_share(client):
             return StateUse.NO_ROOM
         self._used[handle] = (self._clock() + self._ttl, client)
         self._counts[client] += 1
@@ -198,7 +207,7 @@ class UsedStates:
         return StateUse.FIRST
 
     def _has_share(self, client: str | None) -> bool:
-        return client is None or self._counts[client] < self._most // 2
+        return client is None or self._counts[client] < self._limit // 2
 
     def _forget_expired(self) -> None:
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Questions as requests of MCP: the params, the required client capabilities, and the reading of answers."""
+"""Turns questions of authors (Form, Link, Sampling, Roots) into requests of MCP, and reads the answers of clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_bridge._server.questions.sampling_params import check_sampling_params
 
 ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 TRIES = 3
-"""How many answers to one question may fail validation."""
+"""The number of invalid answers to a question after which the question fails."""
 CONFIRM = "confirm"
 CONFIRMATION = {
     "type": "object",
@@ -32,7 +32,8 @@ CONFIRMATION = {
 """The form of a question without a schema. In some clients, an empty form cannot be accepted."""
 _ACTIONS = ("accept", "decline", "cancel")
 _ID = "elicitationId"
-# Browsers read a backslash as a slash, other programs do not.
+# The characters that cannot be part of a URL. Browsers read a backslash as a slash, and other programs do not, so that
+# they could see different hosts.
 _BLANK = r"\s\x00-\x20\x7f\ud800-\udfff\\"
 _WEB_URL = re.compile(
     rf"https?://([^{_BLANK}/?#@]*@)?"
@@ -52,7 +53,7 @@ class AnswerMismatch(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SealedQuestion(Question):
-    """A question restored from a sealed state; `form` is the full schema of its answer."""
+    """A question in a sealed state: its request, and the full schema of its answer (`form`)."""
 
     method: str
     params: Mapping[str, Any]
@@ -64,9 +65,9 @@ class QuestionRequest:
     """A question as a request to a client.
 
     Attributes:
-        required: The required client capabilities.
-        read: Turns the raw result into the answer. Raises AnswerMismatch.
-        form: The full schema of the answer. Clients see the supported part of it.
+        required: The client capabilities it needs.
+        read: Turns the result of the client into the answer. Raises AnswerMismatch.
+        form: The full schema of the answer. Clients get the part of it that MCP allows.
     """
 
     method: str
@@ -77,7 +78,7 @@ class QuestionRequest:
 
     @property
     def digest(self) -> str:
-        """A hash of the question. It is the same in every call and on every instance."""
+        """A hash of the question, by which another instance recognizes it. It is the same in every call."""
         params = {key: value for key, value in self.params.items() if key != _ID}
         text = json.dumps([self.method, params], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -123,7 +124,11 @@ def _to_request(question: Question, version: str) -> QuestionRequest:
 
 
 def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
-    """Return the request with plain data as answers: on another instance, a sealed question has no other type."""
+    """Return a request whose answers are plain data.
+
+    A sealed question has no Python type. So an instance that restores it returns plain data, and this one must do the
+    same.
+    """
 
     def read_plain(raw: Any) -> Any:
         answer = request.read(raw)
@@ -135,11 +140,11 @@ def with_plain_answers(request: QuestionRequest) -> QuestionRequest:
 
 
 def is_capability_missing(capabilities: Mapping[str, Any], required: Mapping[str, Any]) -> bool:
-    """Whether the client has not declared a required capability."""
+    """Return whether a client lacks a required capability."""
     for name, parts in required.items():
         capability = capabilities.get(name)
         if name == "elicitation" and capability is not None and capability.keys().isdisjoint(("form", "url")):
-            # An object with neither key means forms, as before 2025-11-25.
+            # An object with neither key means forms: versions before 2025-11-25 know nothing else.
             capability = {"form": {}}
         if capability is None or any(capability.get(feature) is None for feature in parts):
             return True
@@ -168,8 +173,11 @@ def _restore_request(method: str, params: dict[str, Any], form: Any, version: st
 
 
 def _to_form_request(message: str, form: FormSchema, version: str) -> QuestionRequest:
-    mode = {"mode": "form"} if has_feature(version, ICONS) else {}
-    params = {**mode, "message": str(to_plain(message)), "requestedSchema": form.to_version(version)}
+    params: dict[str, Any] = {}
+    # Modes and icons were both added in 2025-11-25.
+    if has_feature(version, ICONS):
+        params["mode"] = "form"
+    params |= {"message": str(to_plain(message)), "requestedSchema": form.to_version(version)}
     return QuestionRequest(ELICIT, params, {"elicitation": {"form": {}}}, partial(_read_answer, form), form.full_schema)
 
 
@@ -189,7 +197,9 @@ def _to_link_request(message: str, url: str, version: str) -> QuestionRequest:
 
 
 def _to_sampling_request(params: dict[str, Any]) -> QuestionRequest:
-    parts: dict[str, Any] = {"tools": {}} if "tools" in params or "toolChoice" in params else {}
+    parts: dict[str, Any] = {}
+    if "tools" in params or "toolChoice" in params:
+        parts["tools"] = {}
     if params.get("includeContext", "none") != "none":
         parts["context"] = {}
     return QuestionRequest(SAMPLE, params, {"sampling": parts}, _read_sampled)
@@ -199,8 +209,9 @@ def _to_sampling_params(question: Sampling, version: str) -> dict[str, Any]:
     if not isinstance(question.max_tokens, int) or question.max_tokens < 1:
         raise ValueError(f"max_tokens must be an integer of at least 1, found {question.max_tokens!r}")
     messages: Any = question.messages
-    is_list = isinstance(messages, Sequence) and not isinstance(messages, str)
-    conversation = render_messages(messages if is_list else [messages], version)
+    if isinstance(messages, str) or not isinstance(messages, Sequence):
+        messages = [messages]
+    conversation = render_messages(messages, version)
     options = {
         "systemPrompt": question.system_prompt,
         "temperature": question.temperature,
@@ -223,17 +234,19 @@ def _read_answer(form: FormSchema | None, raw: Any) -> Answer[Any]:
     if action != "accept" or form is None:
         return Answer(action=action)
     content = answer.get("content")
-    content = {} if content is None else content
-    if problems := form.list_problems(content):
+    if content is None:
+        content = {}
+    problems = form.list_problems(content)
+    if problems:
         raise AnswerMismatch(problems)
     return Answer(action=action, content=form.select_content(content), data=form.read_answer(content))
 
 
 def _read_confirmation(form: FormSchema, raw: Any) -> Answer[Any]:
-    """Read a confirmation. A cleared checkbox is a decline; clients that show only buttons accept without content."""
+    """Read a confirmation. A cleared checkbox is a decline. Clients that show only buttons accept without content."""
     content = raw.get("content") if isinstance(raw, Mapping) else None
-    is_filled_in = content is not None and not (isinstance(content, Mapping) and CONFIRM not in content)
-    answer = _read_answer(form if is_filled_in else None, raw)
+    is_empty = content is None or (isinstance(content, Mapping) and CONFIRM not in content)
+    answer = _read_answer(None if is_empty else form, raw)
     if not answer.accepted:
         return answer
     if not answer.content.get(CONFIRM, True):

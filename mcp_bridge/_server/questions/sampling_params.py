@@ -1,4 +1,7 @@
-"""Checks the params of sampling/createMessage, so that a mistake is an error here and not in the client."""
+"""Checks the params of sampling/createMessage, so the author of a tool gets a clear error for a mistake.
+
+A client would otherwise reject the request with an error of its own, or fail.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ _BLOCKS: dict[str, dict[str, Any]] = {
     "tool_use": {"id": _TEXT, "name": _TEXT, "input": _OBJECT},
     "tool_result": {"toolUseId": _TEXT},
 }
-"""The kinds of content and what each requires (2025-11-25, schema.ts, SamplingMessageContentBlock)."""
+"""The types of content blocks, and the properties that each requires (2025-11-25, schema.ts,
+SamplingMessageContentBlock)."""
 _BLOCK = {
     "type": "object",
     "required": ["type"],
@@ -83,6 +87,8 @@ def check_sampling_params(params: Mapping[str, Any]) -> None:
 
 
 def _with_listed_content(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message may have one block instead of a list of them."""
+    """Return a message with a list of blocks as its content. A message may have a single block instead."""
     content = message.get("content")
-    return {**message, "content": [content]} if isinstance(content, Mapping) else message
+    if isinstance(content, Mapping):
+        return {**message, "content": [content]}
+    return message

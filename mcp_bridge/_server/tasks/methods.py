@@ -1,4 +1,8 @@
-"""tools/call for clients with tasks, and the methods and notifications of tasks (SEP-2663)."""
+"""TaskMethods: tools/call for clients with tasks, and the methods and notifications of tasks (SEP-2663).
+
+A call that may become a task is submitted to the task engine at once. For `after` seconds, it is served as an ordinary
+call, with its progress, its questions and its result. If it has not ended by then, the client gets the task.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +57,18 @@ if TYPE_CHECKING:
     from mcp_bridge._server.questions.request_state import StateSealer
     from mcp_bridge._server.tasks.run import TaskRun
 
-_HANDLE = 32
-"""Bytes of randomness in the handle of a task."""
-_WAIT = 60.0
-"""Seconds after which a task that has not changed is looked at again: it may have expired."""
+_HANDLE_SIZE = 32
+"""The number of random bytes in the handle of a task."""
+_CHECK_INTERVAL = 60.0
+"""Seconds after which a task that has not changed is checked, because it may have expired."""
 
 
 class TaskMethods:
-    """The MCP methods of tasks. `get_store` returns the store of the state of sessions."""
+    """The MCP methods of tasks. `get_store` returns the store for the state of sessions.
+
+    Attributes:
+        desk: Asks users on the page if the client of a task cannot ask them.
+    """
 
     def __init__(
         self,
@@ -83,14 +91,16 @@ class TaskMethods:
         self._audience = f"{audience}/tasks"
         self._get_store = get_store
         self.desk: QuestionDesk | None = None
+        # The pipelines of tasks by their time limits.
         self._pipelines: dict[float, Pipeline] = {}
-        self._chosen: WeakKeyDictionary[PreparedEntry, ToolTasks] = WeakKeyDictionary()
+        # The options of tools that have been called.
+        self._chosen_options: WeakKeyDictionary[PreparedEntry, ToolTasks] = WeakKeyDictionary()
         self._sealer: StateSealer | None = None
         self._engine: TaskEngine = _make_engine(options, audience, responses.redactor.redact_value)
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """What the capabilities of the server declare (server/discover)."""
+        """The extensions in the capabilities of the server (server/discover)."""
         return {TASKS: {}}
 
     @property
@@ -108,7 +118,7 @@ class TaskMethods:
         await self._engine.run_tasks(self._make_task, task_status=task_status)
 
     async def call_tool(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve tools/call, as a task if the tool and the client allow that. Raises RpcError."""
+        """Serve tools/call, as a task if the tool and the client allow it. Raises RpcError."""
         await self._tools.wait_for_tool(params["name"])
         options = self._find_options(request, params)
         if _supports_tasks(request) and options.mode != "forbidden":
@@ -117,7 +127,7 @@ class TaskMethods:
             return await self._tools.call(request, params)
         if has_feature(request.version, STATELESS):
             raise _make_missing_capability()
-        # The handshake era has no error for this, so it gets a result.
+        # The handshake era has no error code for this, so the client gets a failed result.
         error = MissingCapability({"extensions": {TASKS: {}}})
         return self._render_problem(error, params["name"], request.version)
 
@@ -127,7 +137,7 @@ class TaskMethods:
         return self._responses.add_server_info(render_detailed(record, self._options.poll))
 
     async def update_task(self, request: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serve tasks/update: pass on the client's answers. Raises as `get_task` does."""
+        """Serve tasks/update: deliver the client's answers to the task. Raises as `get_task` does."""
         record = await self._find_own_task(request, params)
         responses = params.get("inputResponses")
         if not isinstance(responses, Mapping):
@@ -151,14 +161,15 @@ class TaskMethods:
             return await self._notifier.listen(request, params)
         if not _supports_tasks(request):
             raise _make_missing_capability()
-        if not isinstance(ids, list) or not all(isinstance(record, str) for record in ids) or len(ids) > SUBSCRIPTIONS:
+        if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids) or len(ids) > SUBSCRIPTIONS:
             text = f"notifications.taskIds: expected an array of at most {SUBSCRIPTIONS} strings"
             raise RpcError(INVALID_PARAMS, f"Invalid parameters of subscriptions/listen: {text}")
-        records = [await self._engine.find_task(record) for record in dict.fromkeys(ids)]
-        own_records = [
-            record for record in records if record is not None and record.order.principal == request.incoming.principal
-        ]
-        return await self._notifier.listen(request, params, TaskFeed(self._engine, own_records, self._options.poll))
+        records = []
+        for task_id in dict.fromkeys(ids):
+            record = await self._find_task(request, task_id)
+            if record is not None:
+                records.append(record)
+        return await self._notifier.listen(request, params, TaskFeed(self._engine, records, self._options.poll))
 
     async def _find_own_task(self, request: Request, params: Mapping[str, Any]) -> TaskRecord:
         if not _supports_tasks(request):
@@ -180,32 +191,38 @@ class TaskMethods:
         return record
 
     def _find_options(self, request: Request, params: Mapping[str, Any]) -> ToolTasks:
-        """Return how a call becomes a task, without None in it."""
+        """Return the options for a call as a task, with the defaults of the server for missing ones."""
         prepared = self._tools.index.find_called(request, params)
         if prepared is None or not isinstance(prepared.entry, ToolEntry):
             return self._choose_options(params["name"], ToolTasks())
-        options = self._chosen.get(prepared)
+        options = self._chosen_options.get(prepared)
         if options is None:
             entry = prepared.entry
             options = self._choose_options(entry.name, entry.tasks or ToolTasks())
-            self._chosen[prepared] = options
+            self._chosen_options[prepared] = options
         return options
 
     def _choose_options(self, name: str, declared: ToolTasks) -> ToolTasks:
+        """Return the options in the settings for a tool, then those it declares, then the defaults."""
         options = self._options
-        tool_options = next(
-            (tool_options for pattern, tool_options in options.tools.items() if fnmatchcase(name, pattern)), ToolTasks()
-        )
-        tool_tasks = tool_options.with_defaults(declared)
-        after = 0.0 if tool_tasks.mode == "required" else options.after
-        return tool_tasks.with_defaults(ToolTasks("optional", after, options.timeout, 0, options.backoff))
+        tool_options = ToolTasks()
+        for pattern, matching_options in options.tools.items():
+            if fnmatchcase(name, pattern):
+                tool_options = matching_options
+                break
+        tool_options = tool_options.with_defaults(declared)
+        # A call that is always a task is one from the beginning.
+        after = 0.0 if tool_options.mode == "required" else options.after
+        return tool_options.with_defaults(ToolTasks("optional", after, options.timeout, 0, options.backoff))
 
     async def _start_task(self, request: Request, params: Mapping[str, Any], options: ToolTasks) -> dict[str, Any]:
         after = options.after or 0.0
         sealed_state = params.get("requestState")
         try:
             if sealed_state is None:
-                return await self._follow(request, await self._create_task(request, params, options), after)
+                task_id = await self._create_task(request, params, options)
+                return await self._follow(request, task_id, after)
+            # The call has asked the client, and this request has the answers.
             task_id = json.loads(self._get_sealer().open(sealed_state, **_bind(request)))
             return await self._follow(request, task_id, after, params.get("inputResponses"))
         except Overloaded as error:
@@ -213,7 +230,7 @@ class TaskMethods:
 
     async def _create_task(self, request: Request, params: Mapping[str, Any], options: ToolTasks) -> str:
         order = TaskOrder(
-            id=token_urlsafe(_HANDLE),
+            id=token_urlsafe(_HANDLE_SIZE),
             params=params,
             version=request.version,
             request_id=request.id,
@@ -231,7 +248,10 @@ class TaskMethods:
     async def _follow(
         self, request: Request, task_id: str, after: float, responses: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Serve the call as an ordinary one for `after` seconds: with its progress, its questions and its result."""
+        """Serve a call as an ordinary one for `after` seconds, with its progress, its questions and its result.
+
+        Returns the result or the questions of the call, or the task if it has not ended in time.
+        """
         try:
             if responses:
                 await self._engine.deliver_answers(task_id, responses)
@@ -246,7 +266,7 @@ class TaskMethods:
             with anyio.CancelScope(shield=True):
                 await self._engine.remove_task(task_id)
             raise
-        # The call has ended immediately. If it is always a task, its client has to fetch the result.
+        # The call has ended at once, but it is always a task, so the client has to fetch the result.
         if state.is_final:
             return self._responses.add_server_info(render_created(record, self._options.poll))
         sealed_state = self._get_sealer().seal(json.dumps(task_id), **_bind(request))
@@ -254,14 +274,18 @@ class TaskMethods:
         return {"resultType": "input_required", **questions}
 
     async def _wait_until_ended(self, request: Request, task_id: str, after: float) -> TaskRecord:
-        """Wait until the task has ended or asks, for at most `after` seconds. Relays its progress."""
-        end, progress = anyio.current_time() + after, None
+        """Wait until the task has ended or asks, but at most `after` seconds. Relays its progress."""
+        end = anyio.current_time() + after
+        progress = None
         record = await self._get_own(request, task_id)
-        while record.state.status == "working" and (seconds := end - anyio.current_time()) > 0:
+        while record.state.status == "working":
+            seconds = end - anyio.current_time()
+            if seconds <= 0:
+                break
             new_record = await self._engine.wait_for_change(task_id, record.state, seconds)
             record = new_record or await self._get_own(request, task_id)
             latest = record.state.progress
-            # A retry begins again.
+            # The progress of a retry begins again, but the values of a request must increase.
             if latest is not None and (progress is None or latest[0] > progress[0]):
                 progress = latest
                 await request.report_progress(*progress)
@@ -274,7 +298,7 @@ class TaskMethods:
         return record
 
     async def _take_result(self, record: TaskRecord) -> dict[str, Any]:
-        """Return the result of a call whose client has no task. Raises its RpcError."""
+        """Remove a task the client does not know, and return its result. Raises the RpcError of the call."""
         order, state = record
         await self._engine.remove_task(order.id)
         if state.error is not None:
@@ -285,11 +309,12 @@ class TaskMethods:
         return self._render_problem(error, order.params["name"], order.version)
 
     def _render_problem(self, error: CallError, name: str, version: str) -> dict[str, Any]:
+        """Return the result of a tool for an error."""
         result = to_mcp(to_error_result(error), to_wire(ToolDefinition(name, "", "")), version)
         return self._responses.add_server_info(result) if has_feature(version, STATELESS) else result
 
     def _make_task(self, order: TaskOrder, listener: Callable[[], None]) -> RunnableTask:
-        # The first task needs it, not the start.
+        # Only the first task needs this module, not the start.
         from mcp_bridge._server.tasks.run import TaskRun
 
         pipeline = self._pipelines.get(order.timeout)
@@ -333,7 +358,7 @@ class TaskEvent(NamedTuple):
 
 
 class TaskFeed:
-    """Sends a stream the state of its tasks: at first, and after each change."""
+    """Adds the states of tasks to a stream: at first, and after each change."""
 
     def __init__(self, engine: TaskEngine, records: Sequence[TaskRecord], poll: float) -> None:
         self._engine = engine
@@ -342,7 +367,7 @@ class TaskFeed:
 
     @property
     def acknowledged(self) -> Mapping[str, Any]:
-        """What the acknowledgement of the stream says about tasks."""
+        """The member of the stream's acknowledgement with the existing tasks."""
         return {"taskIds": [record.order.id for record in self._records]}
 
     async def run(self, add_event: Callable[[ListenEvent], None]) -> None:
@@ -354,7 +379,7 @@ class TaskFeed:
     async def _follow_task(self, record: TaskRecord, add_event: Callable[[ListenEvent], None]) -> None:
         add_event(TaskEvent(render_notification(record, self._poll)))
         while not record.state.is_final:
-            new_record = await self._engine.wait_for_change(record.order.id, record.state, _WAIT)
+            new_record = await self._engine.wait_for_change(record.order.id, record.state, _CHECK_INTERVAL)
             if new_record is None:
                 return
             if new_record.state != record.state:
@@ -376,7 +401,7 @@ def _make_engine(options: TaskOptions, name: str, redact: Callable[[Any], Any]) 
 
 
 def _supports_tasks(request: Request) -> bool:
-    """Whether the client gets tasks: it declares so in each request, which only the stateless era can do."""
+    """Return whether the client supports tasks. It declares so in each request, which only the stateless era has."""
     return request.session is None and declares_tasks(request.capabilities)
 
 

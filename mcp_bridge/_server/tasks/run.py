@@ -1,4 +1,7 @@
-"""Runs one call as a task. Clients fetch its progress and its questions with its state."""
+"""TaskRun: runs one call as a task, whose progress and questions are part of its state.
+
+An engine (`_storage/engines`) keeps the state, and runs and retries the task. Clients fetch the state with tasks/get.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ from mcp_bridge._server.requests import Request
 if TYPE_CHECKING:
     from mcp_bridge._policies.approvals.desk import QuestionDesk
 
-REPEATED = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
-"""The codes of failures after which a task is retried. What a tool reports as ToolError is its result."""
+RETRIED_CODES = frozenset(error.code for error in (Overloaded, ToolCrashed, ToolFailed, ToolTimeout, ToolUnavailable))
+"""The codes of failures after which a task is retried. A ToolError is not a failure, but the result of the tool."""
 RUNS = "mcp-bridge/runs"
-"""The key in `_meta` of a result whose task has run more than once: how often."""
+"""The key in `_meta` for the number of runs of a task that has run more than once."""
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
@@ -80,7 +83,7 @@ class TaskCall(ServedCall):
         return self._run.order.run
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Record the progress. Values must increase, others are dropped."""
+        """Record the progress in the state of the task. A value that does not increase is dropped."""
         message = self.filter_message(message)
         if math.isfinite(progress) and (self._progress is None or progress > self._progress):
             self._progress = progress
@@ -89,13 +92,16 @@ class TaskCall(ServedCall):
 
 
 class TaskRun:
-    """One call in a task (see `RunnableTask`), and the channel for its questions.
+    """One call in a task (a `RunnableTask`), and the channel for its questions.
 
     Args:
-        execute: Serves the request of the task, given how to run its call. Raises RpcError.
+        order: The request of the task.
+        execute: Serves the request. It runs the call with `run_in_pipeline` of this object. Raises RpcError.
         listener: Called after each change of the state.
+        registry: Runs the calls that the call makes.
         pipeline: The pipeline of the call, with the time limit of tasks.
-        desk: Asks users if the client cannot.
+        get_store: Returns the store for the state of sessions.
+        desk: Asks users on the page if the client cannot ask them.
     """
 
     def __init__(
@@ -121,19 +127,23 @@ class TaskRun:
         self._scope = anyio.CancelScope()
         self._pending: dict[str, PendingQuestion] = {}
         self._records: list[AnswerRecord] = []
-        self._offered = dict(order.params.get("inputResponses") or {})
+        # The answers in the request. They settle questions to which the author gave a key.
+        self._early_answers = dict(order.params.get("inputResponses") or {})
+        # All names that questions have had. Each is used once, so that a late answer cannot meet another question.
         self._names: set[str] = set()
         # The text of the last failure, if the call may run again.
         self._failure = ""
 
     async def run_to_end(self) -> float | None:
-        """Run the call to a final state, or to a failure after which the engine retries it (see `RunnableTask`)."""
+        """Run the call to a final state. Return None, or the seconds after which the engine has to run it again."""
         try:
             with self._scope:
                 result = await self._execute(self)
-                if self._failure and (delay := self.order.compute_delay()) is not None and not self.state.is_final:
-                    self._report_failure(delay)
-                    return delay
+                if self._failure and not self.state.is_final:
+                    delay = self.order.compute_delay()
+                    if delay is not None:
+                        self._report_failure(delay)
+                        return delay
                 self._finish("completed", result=result)
         except RpcError as error:
             self._finish("failed", error)
@@ -142,24 +152,27 @@ class TaskRun:
         except anyio.get_cancelled_exc_class() as error:
             if is_being_cancelled(error):
                 raise
-            # Its code has cancelled its own task.
+            # The code of the call has cancelled its own task.
             self._finish("failed", report_failure("The task", error))
         finally:
             for pending in self._pending.values():
-                # On trio, a thread that asked is still waiting.
+                # On trio, a thread that has asked is not cancelled with the task, and still waits.
                 pending.expire()
         return None
 
     async def run_in_pipeline(self, prepared: PreparedEntry, call: ToolCall, request: Request) -> ToolResult:
         """Run the call in the pipeline of tasks."""
         context = TaskCall(self, request, self._registry, self._get_store, self._desk)
-        context.pipeline, context.caller = self._pipeline, self._registry
+        context.pipeline = self._pipeline
+        context.caller = self._registry
         result = await self._pipeline.compose(prepared)(call, context)
-        self._failure = result.error_text if result.code in REPEATED else ""
+        self._failure = result.error_text if result.code in RETRIED_CODES else ""
         return result
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        text = message or f"{progress:g}" + (f" of {total:g}" if total is not None else "")
+        text = message
+        if not text:
+            text = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         self._change(progress=(progress, total, message), message=text)
 
     def _report_failure(self, delay: float) -> None:
@@ -173,7 +186,8 @@ class TaskRun:
         new_questions = {key: PendingQuestion(key, request, self._records) for key, request in questions.items()}
         try:
             for key, pending in new_questions.items():
-                if not (key and key in self._offered and pending.answer(self._offered.pop(key))):
+                has_early_answer = bool(key) and key in self._early_answers
+                if not has_early_answer or not pending.answer(self._early_answers.pop(key)):
                     self._open_question(pending)
             self._show_questions()
             return {key: await pending.wait() for key, pending in new_questions.items()}
@@ -184,14 +198,14 @@ class TaskRun:
             self._show_questions()
 
     async def wait_for_late_answer(self, question: QuestionRequest) -> Any:
-        """Return None: questions of tasks are withdrawn for good."""
+        """Return None, because no answer can arrive for a withdrawn question of a task."""
         return None
 
     async def wait_until_owned(self) -> None:
-        """Do nothing: a task runs on one instance at a time, and answers reach it there."""
+        """Do nothing. A task runs on one instance at a time, and the engine delivers answers there."""
 
     def deliver(self, responses: Mapping[str, Any]) -> None:
-        """Accept answers to open questions and ignore others. Questions with invalid answers are asked again."""
+        """Accept answers to open questions, and ignore others. A question with an invalid answer is asked again."""
         for name in [name for name in self._pending if name in responses]:
             pending = self._pending.pop(name)
             if not pending.answer(responses[name]):
@@ -205,8 +219,9 @@ class TaskRun:
 
     def _open_question(self, pending: PendingQuestion) -> None:
         """Open a question under a new name."""
-        name, count = pending.key, len(self._names)
-        # An answer may still arrive for a question of an earlier run.
+        name = pending.key
+        count = len(self._names)
+        # An answer to a question of an earlier run may still arrive.
         if self.order.run > 1:
             name = f"{name or 'q'}-run{self.order.run}"
         while not name or name in self._names:
@@ -225,8 +240,10 @@ class TaskRun:
     ) -> None:
         if result is not None and self.order.run > 1:
             result = {**result, "_meta": {**(result.get("_meta") or {}), RUNS: self.order.run}}
-        problem = {"error": error.to_json(), "message": error.message} if error is not None else {}
-        self._change(status=status, result=result, requests={}, **problem)
+        changes: dict[str, Any] = {"status": status, "result": result, "requests": {}}
+        if error is not None:
+            changes |= {"error": error.to_json(), "message": error.message}
+        self._change(**changes)
 
     def _change(self, **changes: Any) -> None:
         if not self.state.is_final:

@@ -1,4 +1,4 @@
-"""Resources and prompts as tools, for clients without support for these."""
+"""Built-in tools for resources and prompts, for clients without support for these: `list_resources` and others."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from mcp_bridge._server.tools.methods import TEXT, BuiltInTool, Target, build_to
 from mcp_bridge._server.truncation import ResultTruncator
 
 _CURSOR = {"cursor": {**TEXT, "description": "The nextCursor of the previous page."}}
-_SHOWN = ("uri", "uriTemplate", "name", "title", "description", "mimeType", "size", "arguments")
+_SHOWN_FIELDS = ("uri", "uriTemplate", "name", "title", "description", "mimeType", "size", "arguments")
 
 
 class ResourceTools:
-    """`list_resources` and `read_resource`."""
+    """The tools `list_resources` and `read_resource`."""
 
     def __init__(self, registry: ToolRegistry, methods: ResourceMethods, truncator: ResultTruncator) -> None:
         self._registry = registry
@@ -71,7 +71,10 @@ class ResourceTools:
         return Target(match.prepared, tool, call=match.make_call(str(request.id)), convert=_convert_contents)
 
     async def _read_page(self, data: Any, ctx: RunningCall) -> str:
-        """Read the rest of a truncated result. It is not a published resource."""
+        """Read a page of a truncated result, which is not a published resource.
+
+        `_find_target` finds published ones, so this also reports an unknown URI.
+        """
         page = await self._truncator.read_page(data["uri"], ctx.principal)
         if page is None:
             self._registry.finder.find_resource(data["uri"])
@@ -80,7 +83,7 @@ class ResourceTools:
 
 
 class PromptTools:
-    """`list_prompts` and `get_prompt`."""
+    """The tools `list_prompts` and `get_prompt`."""
 
     def __init__(self, methods: PromptMethods) -> None:
         self._methods = methods
@@ -112,13 +115,15 @@ class PromptTools:
         except BadCursor as error:
             raise _make_cursor_error(LIST_PROMPTS) from error
 
-    def _find_target(self, given: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
-        reference = read_reference(given, "name")
-        prompt = self._methods.find_prompt(reference[0]) if reference is not None else None
-        if reference is None or prompt is None:
+    def _find_target(self, arguments: Mapping[str, Any], request: Request, tool: WireTool) -> Target | None:
+        reference = read_reference(arguments, "name")
+        if reference is None:
             return None
-        name, arguments = reference
-        call = ToolCall(id=str(request.id), name=name, arguments=arguments, kind="prompt", root="$.arguments")
+        name, prompt_arguments = reference
+        prompt = self._methods.find_prompt(name)
+        if prompt is None:
+            return None
+        call = ToolCall(id=str(request.id), name=name, arguments=prompt_arguments, kind="prompt", root="$.arguments")
         return Target(prompt, tool, call=call, convert=partial(_convert_messages, request.version))
 
     async def _report_unknown_prompt(self, data: Any) -> None:
@@ -126,11 +131,11 @@ class PromptTools:
 
 
 def _select_fields(page: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a page of a list with the useful fields for a model."""
+    """Return a page of a list with only the useful fields for a model."""
     result: dict[str, Any] = {}
     for key, value in page.items():
         if isinstance(value, list):
-            result[key] = [{name: item[name] for name in _SHOWN if name in item} for item in value]
+            result[key] = [{name: item[name] for name in _SHOWN_FIELDS if name in item} for item in value]
         else:
             result[key] = value
     return result
@@ -141,7 +146,10 @@ def _make_cursor_error(tool: str) -> InvalidArguments:
 
 
 def _convert_contents(result: ToolResult) -> ToolResult:
-    """Return the contents of a resource as blocks that every client shows to its model, where there are such."""
+    """Return the contents of a resource as blocks of text, images and audio, which every client shows to its model.
+
+    Other contents stay embedded resources.
+    """
     if result.content is None or result.is_error:
         return result
     return replace(result, content=[_to_block(item) for item in result.content])

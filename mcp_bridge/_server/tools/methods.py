@@ -1,8 +1,9 @@
-"""tools/list and tools/call.
+"""ToolMethods: tools/list and tools/call, and ToolIndex, the tools as clients see them.
 
-The server has tools itself, beside those of the sources. Some of them name another entry, such as `call_tool` a tool.
-Their calls run that entry through its own pipeline, so policies, limits and the log see the entry and not the tool that
-names it. Their own handlers run only if there is no such entry, or if the arguments are invalid.
+In addition to the tools of sources, the server has built-in tools of its own. Some of them name another entry: for
+example, `call_tool` names a tool. A call of such a tool runs the other entry, in its own pipeline, so policies, limits
+and the log see the entry that really runs. The handler of the built-in tool itself runs only if there is no such entry,
+or if the arguments are invalid.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ RunCall = Callable[[PreparedEntry, ToolCall, Request], Awaitable[ToolResult | di
 logger = logging.getLogger("mcp_bridge.server")
 TEXT: Mapping[str, Any] = {"type": "string"}
 """The schema of a text argument."""
-_FOR_SEARCH = (SEARCH_TOOLS, CALL_TOOL)
+_SEARCH_NAMES = (SEARCH_TOOLS, CALL_TOOL)
 
 
 class Target(NamedTuple):
-    """The target of a call: a published tool, a built-in one, or the entry that a built-in one names.
+    """What a call runs: a published tool, a built-in one, or the entry that a built-in one names.
 
     Attributes:
         prepared: The entry to run.
-        tool: The tool of the call, as its result is rendered.
-        arguments: What the client sends to `tool`.
-        root: The path of these arguments in the message of the client.
-        call: The call, if the entry is not a tool.
-        convert: Turns the result of the entry into that of a tool.
+        tool: The tool for whose name and schemas the result is rendered.
+        arguments: The arguments of the client for `tool`.
+        root: The path of these arguments in the message of the client, for errors.
+        call: The call of an entry that is not a tool.
+        convert: Turns the result of the entry into the result of a tool.
     """
 
     prepared: PreparedEntry
@@ -59,18 +60,18 @@ class Target(NamedTuple):
 
 
 FindTarget = Callable[[Mapping[str, Any], Request, WireTool], Target | None]
-"""Finds what a call with these arguments runs in place of the built-in tool."""
+"""Returns what a call with these arguments runs in place of the built-in tool, or None for the tool itself."""
 
 
 class BuiltInTool(NamedTuple):
-    """A tool of the server itself."""
+    """A built-in tool."""
 
     entry: ToolEntry
     find_target: FindTarget | None = None
 
 
 class ListedBuiltIn(NamedTuple):
-    """A tool of the server itself, ready to be listed and called."""
+    """A built-in tool, ready to be listed and called."""
 
     tool: WireTool
     prepared: PreparedEntry
@@ -78,9 +79,10 @@ class ListedBuiltIn(NamedTuple):
 
 
 class ToolIndex:
-    """The registry's tools as clients see them, by client name, rebuilt after each change.
+    """The tools as clients see them, by their names for clients. It is rebuilt after each change of the registry.
 
-    `page` is the most tools per page, `dialect` how they are presented to the client, `listing` which ones are listed.
+    `page` is the maximum number of tools of a page, `dialect` rewrites their schemas, and `listing` selects the listed
+    ones.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class ToolIndex:
         self._listing = listing
         self._version = -1
         self._tools: dict[str, WireTool] = {}
-        self._unlisted: Set[str] = frozenset()
+        self._unlisted_names: Set[str] = frozenset()
         self._built_in: dict[str, ListedBuiltIn] = {}
         self._pages = Pages("tools", page)
 
@@ -108,14 +110,16 @@ class ToolIndex:
 
     def find_published(self, name: str) -> tuple[PreparedEntry, WireTool] | None:
         """Return the prepared tool with this name for clients, and the tool as they see it."""
-        if self._version != self._registry.tools.version:
-            self._refresh()
-        tool = self._tools.get(name)
-        prepared = self._registry.get_prepared(tool.definition.name) if tool is not None else None
-        return (prepared, tool) if tool is not None and prepared is not None else None
+        tool = self.get(name)
+        if tool is None:
+            return None
+        prepared = self._registry.get_prepared(tool.definition.name)
+        if prepared is None:
+            return None
+        return prepared, tool
 
     def find_built_in(self, request: Request, params: Mapping[str, Any]) -> Target | None:
-        """Return what a request of tools/call runs if it names a tool of the server itself."""
+        """Return what a request of tools/call runs if it names a built-in tool, or None."""
         built_in = self._built_in.get(params["name"])
         if built_in is None:
             return None
@@ -127,24 +131,27 @@ class ToolIndex:
         return Target(built_in.prepared, built_in.tool, arguments)
 
     def find_called(self, request: Request, params: Mapping[str, Any]) -> PreparedEntry | None:
-        """Return the entry of a source that a request of tools/call runs."""
-        if published := self.find_published(params["name"]):
+        """Return the entry of a source that a request of tools/call runs, or None."""
+        published = self.find_published(params["name"])
+        if published is not None:
             return published[0]
         target = self.find_built_in(request, params)
-        return None if target is None or isinstance(target.prepared.entry, BuiltInEntry) else target.prepared
+        if target is None or isinstance(target.prepared.entry, BuiltInEntry):
+            return None
+        return target.prepared
 
     def has_tool(self, name: str) -> bool:
-        """Whether clients can call a tool by this name."""
+        """Return whether clients can call a tool by this name."""
         return self.get(name) is not None or name in self._built_in
 
     def list_tools(self) -> list[WireTool]:
         """Return the listed tools of the registry, sorted by name."""
         if self._version != self._registry.tools.version:
             self._refresh()
-        return [tool for name, tool in self._tools.items() if name not in self._unlisted]
+        return [tool for name, tool in self._tools.items() if name not in self._unlisted_names]
 
     def add_built_in(self, tools: Iterable[BuiltInTool]) -> None:
-        """Add tools of the server itself. They are not in the registry."""
+        """Add built-in tools. They are not in the registry."""
         for entry, find_target in tools:
             tool = self._present(entry.to_tool_definition())
             self._built_in[entry.name] = ListedBuiltIn(tool, PreparedEntry(entry), find_target)
@@ -166,30 +173,31 @@ class ToolIndex:
             if entry.name in self._built_in:
                 logger.error("tool %r is not served: the settings add a tool of this name. Rename one", entry.name)
             elif old is not None and old.definition == definition:
+                # Presenting a tool again would cost more, and give the same result.
                 tools.setdefault(old.name, old)
             elif problems := check_headers(definition.input_schema):
-                # Clients would drop such a tool, or leak a secret.
+                # Clients would reject such a tool, or send a secret in a header.
                 logger.error("tool %r is not served: input schema %s", entry.name, "; ".join(problems))
             else:
                 tool = self._present(definition)
                 tools.setdefault(tool.name, tool)
             if not entry.is_listed:
                 unlisted_names.add(to_client_name(entry.name))
-        self._tools, self._unlisted = tools, unlisted_names
+        self._tools = tools
+        self._unlisted_names = unlisted_names
         self._pages.replace({tool.name: tool.render_listing for tool in self._select_listed()})
         self._version = version
 
     def _select_listed(self) -> list[WireTool]:
-        """Return what tools/list has. The tools for a search are in it only if there are tools to find."""
-        tools = [tool for name, tool in self._tools.items() if name not in self._unlisted]
+        """Return the tools in tools/list. Those for searching are among them only if other tools are left out."""
+        tools = [tool for name, tool in self._tools.items() if name not in self._unlisted_names]
         names = set(self._listing.select_listed([tool.definition.name for tool in tools]))
-        is_searched = len(names) < len(tools)
-        built_in = [
-            built_in_tool.tool
-            for name, built_in_tool in self._built_in.items()
-            if is_searched or name not in _FOR_SEARCH
-        ]
-        return [*(tool for tool in tools if tool.definition.name in names), *built_in]
+        listed_tools = [tool for tool in tools if tool.definition.name in names]
+        needs_search = len(names) < len(tools)
+        for name, built_in in self._built_in.items():
+            if needs_search or name not in _SEARCH_NAMES:
+                listed_tools.append(built_in.tool)
+        return listed_tools
 
     def _present(self, definition: ToolDefinition) -> WireTool:
         tool = to_wire(definition)
@@ -230,7 +238,7 @@ class ToolMethods:
     ) -> dict[str, Any]:
         """Serve tools/call. Raises RpcError for an unknown tool. Other errors are in the result, for the model.
 
-        `run_call` runs the call, instead of the way in which calls run otherwise.
+        `run_call` runs the call, for example as a task. By default, the CallRunner of the endpoint does.
         """
         published = self.index.find_published(params["name"])
         if published is not None:
@@ -238,7 +246,10 @@ class ToolMethods:
         else:
             target = await self._find_target(request, params)
         prepared, tool, arguments, root, call, convert = target
-        version, redactor, problems = request.version, self._responses.redactor, None
+        version = request.version
+        redactor = self._responses.redactor
+        # The text of an error about the client's own arguments, which is not redacted.
+        problems = None
         try:
             if call is None:
                 data = tool.read_arguments(arguments, root)
@@ -246,9 +257,10 @@ class ToolMethods:
                 call = ToolCall(id=str(request.id), name=tool.definition.name, arguments=data, root=root)
             result = await (run_call or self._run_call)(prepared, call, request)
         except InvalidArguments as error:
-            # The wrapped input is missing.
-            result, problems = to_error_result(error), describe_problems(error.details, prepared, redactor)
-        # The call asks the client.
+            # The tool takes another value than an object, which clients send as `input`, and `input` is missing.
+            result = to_error_result(error)
+            problems = describe_problems(error.details, prepared, redactor)
+        # A dict means that the call asks the client.
         if isinstance(result, dict):
             return self._responses.add_server_info(result)
         if result.is_error:
@@ -267,7 +279,7 @@ class ToolMethods:
                 output_size=size,
                 principal=request.incoming.principal,
             )
-        # A truncated text differs.
+        # A text that was truncated differs, and stays redacted.
         if problems is not None and response["content"][0]["text"] == result.error_text:
             response["content"][0] = {"type": "text", "text": echo(problems)}
         return self._responses.add_server_info(response) if has_feature(version, STATELESS) else response
@@ -278,16 +290,19 @@ class ToolMethods:
             await self._responses.wait_for_sources()
 
     async def _find_target(self, request: Request, params: Mapping[str, Any]) -> Target:
-        """Return what a call runs whose tool is not published yet, is the server's own, or is missing.
+        """Return what a call runs whose tool is not published yet, is built-in, or is missing.
 
         Raises RpcError for an unknown tool.
         """
-        name, arguments = params["name"], params.get("arguments")
+        name = params["name"]
+        arguments = params.get("arguments")
         await self.wait_for_tool(name)
         published = self.index.find_published(name)
-        if published is None and (target := self.index.find_built_in(request, params)) is not None:
-            return target
         if published is None:
+            target = self.index.find_built_in(request, params)
+            if target is not None:
+                return target
+            # A source that is not connected may have the tool, so it gets the chance to connect.
             substitute = await self._registry.find_absent(name, request.incoming.client)
             published = self.index.find_published(name)
             if published is None and substitute is not None:
@@ -311,19 +326,24 @@ def build_tool(
     reads: bool = True,
     find_target: FindTarget | None = None,
 ) -> BuiltInTool:
-    """Build a built-in tool. With `reads`, it changes nothing."""
-    schema = {
-        "type": "object",
-        "properties": dict(properties),
-        **({"required": list(required)} if required else {}),
-        "additionalProperties": False,
-    }
+    """Build a built-in tool. If `reads`, the tool changes nothing."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = list(required)
+    schema["additionalProperties"] = False
     annotations = {"readOnlyHint": True, "openWorldHint": False} if reads else {}
     return BuiltInTool(BuiltInEntry(name, description, handler, schema, annotations=annotations), find_target)
 
 
-def read_reference(given: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the name of an entry and its arguments, or None if the arguments have another form."""
-    name, arguments = given.get(key), given.get("arguments", {})
-    is_valid = isinstance(name, str) and isinstance(arguments, dict) and given.keys() <= {key, "arguments"}
-    return (str(name), arguments) if is_valid else None
+def read_reference(arguments: Mapping[str, Any], key: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the name and the arguments of the entry that a built-in tool has to call.
+
+    The name is the argument `key`. Returns None if the arguments have another form.
+    """
+    name = arguments.get(key)
+    entry_arguments = arguments.get("arguments", {})
+    if not isinstance(name, str) or not isinstance(entry_arguments, dict):
+        return None
+    if not arguments.keys() <= {key, "arguments"}:
+        return None
+    return name, entry_arguments

@@ -1,4 +1,4 @@
-"""`search_tools` and `call_tool`: clients find and call tools that tools/list does not have."""
+"""The built-in tools `search_tools` and `call_tool`, for clients to find and call tools that are not in tools/list."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from mcp_bridge._server.tools.methods import TEXT, BuiltInTool, Target, ToolInde
 if TYPE_CHECKING:
     from mcp_bridge._server.tools.search_index import SearchIndex
 
-FOUND = 5
-"""How many tools a search returns by default."""
-MOST_FOUND = 50
-_SHOWN = ("name", "title", "description", "inputSchema")
+DEFAULT_LIMIT = 5
+"""The number of tools that a search returns by default."""
+MAX_LIMIT = 50
+"""The maximum number of tools that a search returns."""
+_SHOWN_FIELDS = ("name", "title", "description", "inputSchema")
 
 
 class ToolSearch:
-    """Finds tools by what they do. The index is built when it is first used after a change of the tools."""
+    """Finds tools by what they do. After a change of the tools, the next search builds the index again."""
 
     def __init__(self, registry: ToolRegistry, tools: ToolIndex) -> None:
         self._registry = registry
@@ -39,7 +40,7 @@ class ToolSearch:
     def build_tools(self) -> list[BuiltInTool]:
         """Build `search_tools` and `call_tool`."""
         query = {"type": "string", "minLength": 1, "maxLength": 1000, "description": "What the tool should do."}
-        limit = {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "description": f"Default: {FOUND}."}
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": f"Default: {DEFAULT_LIMIT}."}
         arguments = {"type": "object", "description": "Its arguments, as its input schema describes them."}
         return [
             build_tool(
@@ -65,9 +66,14 @@ class ToolSearch:
         self._registry.report_listing()
         async with self._lock:
             index = await self._refresh_index()
-            names = await to_thread.run_sync(index.find_names, data["query"], data.get("limit", FOUND))
-        tools = [tool.render_listing(ctx.protocol_version) for tool in map(self._tools.get, names) if tool is not None]
-        results = [{key: tool[key] for key in _SHOWN if key in tool} for tool in tools]
+            names = await to_thread.run_sync(index.find_names, data["query"], data.get("limit", DEFAULT_LIMIT))
+        results = []
+        for name in names:
+            tool = self._tools.get(name)
+            # In the meantime, the tool may have been removed.
+            if tool is not None:
+                listing = tool.render_listing(ctx.protocol_version)
+                results.append({key: listing[key] for key in _SHOWN_FIELDS if key in listing})
         hint = None if results else [Text("No tool matches these words. Search again with other words.")]
         return ToolResult(success=True, output={"tools": results}, content=hint)
 
@@ -75,25 +81,31 @@ class ToolSearch:
         # The version is read before the list, so the list can only be newer.
         version = self._registry.tools.version
         if self._index is None or version != self._version:
-            # A start does not need it.
+            # Only the first search needs this module, not the start.
             from mcp_bridge._server.tools.search_index import SearchIndex
 
-            # This takes 0.2 s for 10,000 tools.
+            # Building the index of 10,000 tools takes 0.2 seconds.
             self._index = await to_thread.run_sync(SearchIndex, self._tools.list_tools())
             self._version = version
         return self._index
 
-    def _find_target(self, given: Mapping[str, Any], request: Request, _: WireTool) -> Target | None:
-        if (reference := read_reference(given, "name")) is None:
+    def _find_target(self, arguments: Mapping[str, Any], request: Request, _: WireTool) -> Target | None:
+        reference = read_reference(arguments, "name")
+        if reference is None:
             return None
-        name, arguments = reference
-        published_tool = self._tools.find_published(name)
-        return Target(*published_tool, arguments, "$.arguments") if published_tool is not None else None
+        name, tool_arguments = reference
+        published = self._tools.find_published(name)
+        if published is None:
+            return None
+        return Target(*published, tool_arguments, "$.arguments")
 
     async def _report_unknown_tool(self, data: Any, ctx: RunningCall) -> ToolResult:
+        """Call a tool that was not published when the call arrived, or report that it is unknown."""
         name, arguments = data["name"], data.get("arguments")
         substitute = await self._registry.find_absent(name, ctx.client)
-        if (tool := self._tools.get(name)) is not None:
+        # In the meantime, a source may have published the tool.
+        tool = self._tools.get(name)
+        if tool is not None:
             return await ctx.invoke(tool.definition.name, arguments)
         if substitute is not None:
             return await ctx.invoke_entry(substitute, arguments)

@@ -23,6 +23,7 @@ from mcp_bridge._sources.command.tool import CommandSystem, CommandTool
 
 
 def _check_command(value: Any) -> Any:
+    # The template is parsed here too, so that its problems are reported at the key `command`.
     parse_template(value)
     return value
 
@@ -71,27 +72,31 @@ class CommandToolSettings(OutputSettings):
         self._template = parse_template(self.command)
         self._directory = parse_word(self.cwd)
         self._input = None if self.stdin is None else parse_word(self.stdin)
-        other_names = {
-            piece.name
-            for word in (self._directory, self._input or ())
-            for piece in word
-            if isinstance(piece, Placeholder)
-        }
-        parameters = parse_parameters(self.parameters, self._template.required | other_names)
-        dotted_paths = find_dotted_paths([*self._template.words, self._directory, self._input or ()], parameters.paths)
+        input_word = self._input if self._input is not None else ()
+        # The command always needs the parameters of `cwd` and `stdin`, as those of required words.
+        outer_names: set[str] = set()
+        for piece in self._directory + input_word:
+            if isinstance(piece, Placeholder):
+                outer_names.add(piece.name)
+        parameters = parse_parameters(self.parameters, self._template.required | outer_names)
+        dotted_paths = find_dotted_paths([*self._template.words, self._directory, input_word], parameters.paths)
         self._parameters = replace(parameters, dotted_paths=dotted_paths)
-        check_use(self._parameters, self._template, other_names)
-        if unknown_names := sorted({*self.allow_dash} - self._parameters.properties.keys()):
-            raise ValueError(f"allow_dash: there is no parameter '{unknown_names[0]}'")
+        check_use(self._parameters, self._template, outer_names)
+        for name in sorted(self.allow_dash):
+            if name not in self._parameters.properties:
+                raise ValueError(f"allow_dash: there is no parameter '{name}'")
         if self.output_schema and self.output not in ("json", "json_lines"):
             raise ValueError("output_schema requires output: json")
-        if success_codes := sorted(self.errors.keys() & {*self.exit_codes}):
-            raise ValueError(f"errors: {success_codes[0]} is an exit code that means success")
+        for code in sorted(self.errors):
+            if code in self.exit_codes:
+                raise ValueError(f"errors: {code} is an exit code that means success")
         return self
 
     def build_command(self, name: str, system: CommandSystem) -> tuple[ToolEntry, CommandTool]:
-        """Build the tool and its handler. The path of its program is still to be found."""
-        words = [*self._template.words, self._input or ()]
+        """Build the tool and its handler. `CommandSource` later replaces the program of the handler by its path."""
+        words = self._template.words
+        if self._input is not None:
+            words = [*words, self._input]
         handler = CommandTool(
             program=self._template.program,
             template=self._template,
@@ -104,9 +109,16 @@ class CommandToolSettings(OutputSettings):
             system=system,
             output=self,
         )
-        schema, annotations = dict(self._parameters.schema), dict(self.annotations)
-        entry = ToolEntry(name, self.description, handler, schema, self.output_schema, list(self.tags))
-        return replace(entry, annotations=annotations), handler
+        entry = ToolEntry(
+            name,
+            self.description,
+            handler,
+            dict(self._parameters.schema),
+            self.output_schema,
+            list(self.tags),
+            annotations=dict(self.annotations),
+        )
+        return entry, handler
 
 
 class CommandOptions(SettingsModel):

@@ -25,15 +25,15 @@ EXIT_CODE = "mcp-bridge/exit_code"
 """The key in `_meta` for the exit code of a program."""
 TEXT, JSON, JSON_LINES = "text", "json", "json_lines"
 MAX_OUTPUT = 16 * 1024 * 1024
-"""The maximum number of bytes of output, and of all files. A program that prints more is stopped."""
-_TAIL = 4000
-"""The maximum number of characters of stderr, and of the output, in an error."""
-_START = 200
-"""The maximum number of bytes of output that is not JSON in an error."""
+"""The maximum number of bytes of the output, and of all files together. A program that prints more is stopped."""
+_MAX_TAIL = 4000
+"""The maximum number of characters in an error from the end of stderr, and from the end of the output."""
+_MAX_START = 200
+"""The maximum number of bytes in an error from the start of output that is not JSON."""
 
 
 class OutputSettings(SettingsModel):
-    """How the output of a command becomes a result."""
+    """The options for the result of a command: its format, its files, and which exit codes mean success."""
 
     output: str = Field(
         default=TEXT,
@@ -57,21 +57,26 @@ class OutputSettings(SettingsModel):
     def is_text(self) -> bool:
         return self.output == TEXT
 
-    def build_result(self, ended: ProgramExit, label: str, directory: Path, root: Path) -> ToolResult:
-        """Build the result of a program after its end. Its files have to be in `root`."""
-        meta = {EXIT_CODE: ended.code}
-        if ended.code not in self.exit_codes:
-            return _make_failed_result(self._describe_failure(ended, label), meta)
-        if self.output in (JSON, JSON_LINES) and has_too_many_values(ended.output):
+    def build_result(self, program_exit: ProgramExit, label: str, directory: Path, root: Path) -> ToolResult:
+        """Build the result of an ended program. `label` is its name in messages.
+
+        The files of the result are relative to `directory`, and have to be in `root`.
+        """
+        meta = {EXIT_CODE: program_exit.code}
+        if program_exit.code not in self.exit_codes:
+            return _make_failed_result(self._describe_failure(program_exit, label), meta)
+        if self.output in (JSON, JSON_LINES) and has_too_many_values(program_exit.output):
             text = f"The program '{label}' has succeeded, but its output has more than {MAX_VALUES} values."
             return ToolResult(success=False, error=text, code="result_too_large", meta=meta)
         try:
-            output = self._read_output(ended.output, label)
+            output = self._read_output(program_exit.output, label)
         except (ValueError, RecursionError) as error:
-            start = ended.output[:_START].decode(errors="replace")
+            start = program_exit.output[:_MAX_START].decode(errors="replace")
             text = f"The program '{label}' has succeeded, but its output is not JSON: {error}. It begins with: {start}"
             return _make_failed_result(text, meta)
-        content = [output] if isinstance(output, Content) else []
+        content: list[Content] = []
+        if isinstance(output, Content):
+            content.append(output)
         if self.files:
             try:
                 files = _read_files(self.files, directory, root, MAX_OUTPUT, label)
@@ -80,11 +85,13 @@ class OutputSettings(SettingsModel):
                 return _make_failed_result(
                     f"The program '{label}' has succeeded, but its file cannot be read: {problem}", meta
                 )
-            content = [*(content or ([Text(str(output))] if output else [])), *files]
-        meta = meta if ended.code else {}
+            if output and not content:
+                content.append(Text(str(output)))
+            content += files
+        success_meta = meta if program_exit.code != 0 else None
         if content:
-            return ToolResult(success=True, content=content, meta=meta or None)
-        return ToolResult(success=True, output=output, meta=meta or None)
+            return ToolResult(success=True, content=content, meta=success_meta)
+        return ToolResult(success=True, output=output, meta=success_meta)
 
     def _read_output(self, data: bytes, label: str) -> Any:
         if self.output == TEXT:
@@ -100,12 +107,18 @@ class OutputSettings(SettingsModel):
             return self.errors[program_exit.code]
         if program_exit.code == EXIT_NOT_EXECUTED and not program_exit.stderr and not program_exit.output:
             return f"The program '{label}' could not be executed (exit code {EXIT_NOT_EXECUTED})."
-        how = (
-            f"exit code {program_exit.code}" if program_exit.code >= 0 else f"signal {_name_signal(-program_exit.code)}"
-        )
+        cause = f"exit code {program_exit.code}"
+        if program_exit.code < 0:
+            cause = f"signal {_name_signal(-program_exit.code)}"
+        lines = [f"The program '{label}' ended with {cause}."]
         stderr = _take_tail(program_exit.stderr)
-        output = _take_tail(program_exit.output) if self.output == TEXT or not stderr else ""
-        return "\n".join(text for text in (f"The program '{label}' ended with {how}.", stderr, output) if text)
+        if stderr:
+            lines.append(stderr)
+        if self.output == TEXT or not stderr:
+            output = _take_tail(program_exit.output)
+            if output:
+                lines.append(output)
+        return "\n".join(lines)
 
 
 def _parse_json(text: str) -> Any:
@@ -117,7 +130,7 @@ def _reject_constant(name: str) -> None:
 
 
 def make_content(data: bytes, media_type: str, uri: str) -> Content:
-    """Return bytes as content of a media type."""
+    """Return bytes as content of a media type. Text of any type stays readable instead of becoming base64."""
     content = from_bytes(data, media_type, uri)
     if isinstance(content, EmbeddedResource):
         with suppress(UnicodeDecodeError):
@@ -130,7 +143,10 @@ def _make_failed_result(text: str, meta: Mapping[str, Any]) -> ToolResult:
 
 
 def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, label: str) -> list[Content]:
-    """Read the files of a result. Raises OSError, and ValueError for one outside of `root` or beyond the limit."""
+    """Read the files of a result. `limit` is the maximum number of their bytes together.
+
+    Raises OSError, and ValueError for a file outside of `root` or beyond the limit.
+    """
     blocks = []
     for name in names:
         path = (directory / name).resolve()
@@ -138,6 +154,7 @@ def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, l
             raise ValueError(f"{name} leads out of the folder that the tool works in")
         if not path.is_file():
             raise ValueError(f"{name} does not exist")
+        # One byte beyond the limit shows that the file is larger, without reading all of it.
         with path.open("rb") as file:
             data = file.read(limit + 1)
         limit -= len(data)
@@ -150,7 +167,7 @@ def _read_files(names: Sequence[str], directory: Path, root: Path, limit: int, l
 
 def _take_tail(data: bytes) -> str:
     text = data.decode(errors="replace").strip()
-    return text if len(text) <= _TAIL else f"[truncated] {text[-_TAIL:]}"
+    return text if len(text) <= _MAX_TAIL else f"[truncated] {text[-_MAX_TAIL:]}"
 
 
 def _name_signal(number: int) -> str:

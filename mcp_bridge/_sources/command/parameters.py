@@ -1,4 +1,4 @@
-"""The parameters of a command: short forms and JSON Schemas become one input schema."""
+"""Parses the parameters of a command into its input schema, and checks that its template uses them correctly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_bridge._sources.command.template import ArgumentTemplate, Placeholder, 
 
 PATH = "path"
 _TYPES = ("string", "integer", "number", "boolean", "object", PATH)
-_SHORT = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
+_TYPE_NAME = re.compile(rf"({'|'.join(_TYPES)})(\[\])?")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _FOLDER_BEFORE, _FOLDER_AFTER = re.compile(r"/[^=:,@]*$"), re.compile(r"^[^=:,@]*/")
 """Text beside a path that makes it a part of a longer path, as in `data/{path}` and `{path}/data`."""
@@ -26,9 +26,10 @@ class CommandParameters:
     Attributes:
         schema: The input schema.
         defaults: The default values.
-        paths: The parameters with paths below the root as values.
-        dotted_paths: The paths with `./` before them in every word.
-        listed_options: The values with a dash at their start that the schema of a parameter lists, and so allows.
+        paths: The names of parameters of the type `path`. Their values must be in the root.
+        dotted_paths: The names in `paths` that have `./` before them in every word, as in `--file=./{name}`.
+        listed_options: For each parameter, the values in its `enum` or `const` that begin with a dash. They are
+            allowed, because the author of the tool has written them.
     """
 
     schema: Mapping[str, Any]
@@ -46,8 +47,8 @@ class CommandParameters:
 def parse_parameters(declaration: Mapping[str, Any], required: Set[str]) -> CommandParameters:
     """Parse the parameters of a tool: a JSON Schema of an object, or a mapping of names to types or schemas.
 
-    The command cannot be built without the parameters in `required`. In a mapping, those without a default are
-    required. Raises ValueError.
+    The command cannot be built without the parameters in `required`. If the declaration is a mapping, the schema
+    requires those of them that have no default. Raises ValueError.
     """
     is_schema = declaration.get("type") == "object" and isinstance(declaration.get("properties"), Mapping)
     definitions = declaration["properties"] if is_schema else declaration
@@ -68,7 +69,7 @@ def parse_parameters(declaration: Mapping[str, Any], required: Set[str]) -> Comm
 
 
 def _list_options(schema: Mapping[str, Any]) -> Set[str]:
-    """Return the listed values of a schema, or of its items, with a dash at their start."""
+    """Return the values in the `enum` or `const` of a schema, or of its items, that begin with a dash."""
     values: list[Any] = []
     for subschema in (schema, schema.get("items")):
         if isinstance(subschema, Mapping):
@@ -84,7 +85,7 @@ def _is_path(definition: Any) -> bool:
 
 
 def _parse_property(name: str, definition: Any) -> dict[str, Any]:
-    """Return the schema of a parameter. `path` is text in it, and `string[]` a list of text."""
+    """Return the JSON Schema of a parameter. `path` becomes a string, and `string[]` an array of strings."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"'{name}' is not a name of a parameter: use letters, digits, '_' and '-'")
     schema = {"type": definition} if isinstance(definition, str) else definition
@@ -92,7 +93,7 @@ def _parse_property(name: str, definition: Any) -> dict[str, Any]:
         problem = f"parameter '{name}': expected a type such as string, or a JSON Schema"
         raise ValueError(problem)  # noqa: TRY004 - pydantic collects only ValueError
     type_name = schema.get("type")
-    match = _SHORT.fullmatch(type_name) if isinstance(type_name, str) else None
+    match = _TYPE_NAME.fullmatch(type_name) if isinstance(type_name, str) else None
     if match is None:
         if isinstance(definition, str):
             type_names = ", ".join(_TYPES)
@@ -108,12 +109,12 @@ def _parse_property(name: str, definition: Any) -> dict[str, Any]:
 
 
 def check_use(parameters: CommandParameters, template: ArgumentTemplate, others: Set[str]) -> None:
-    """Check that a command uses its parameters, and only these. `others` are used outside of the template.
+    """Check that a command uses all of its parameters, and only declared ones, where they can have values.
 
-    Raises ValueError with the first problem.
+    `others` are parameters that `cwd` and `stdin` use. Raises ValueError with the first problem.
     """
     properties = parameters.properties
-    always = {*parameters.schema.get("required", ()), *parameters.defaults}
+    names_with_values = {*parameters.schema.get("required", ()), *parameters.defaults}
     used_names = {*template.names, *others}
     if unknown_names := sorted(used_names - properties.keys()):
         name = unknown_names[0]
@@ -122,10 +123,10 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
         raise ValueError(
             f"the parameter '{unused_names[0]}' is not used. Write {{{unused_names[0]}}} where its value belongs"
         )
-    if optional := sorted((template.required | others) - always):
+    if optional := sorted((template.required | others) - names_with_values):
         hint = f"Give it a default, or put its word into a list, such as ['{{{optional[0]}}}']"
         raise ValueError(f"the parameter '{optional[0]}' is optional, but the command always needs it. {hint}")
-    if missing := sorted(template.find_missing(always)):
+    if missing := sorted(template.find_missing(names_with_values)):
         raise ValueError(f"the parameter '{missing[0]}' may be missing where `if` adds it. Make it required")
     for word in template.words:
         paths = [piece.name for piece in word if isinstance(piece, Placeholder) and piece.name in parameters.paths]
@@ -138,7 +139,7 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
             raise ValueError(
                 f"the path '{paths[0]}' is a part of another path, which is not checked. Use `cwd` instead"
             )
-    flags = sorted(name for name in template.flags if properties[name].get("type") == "boolean")
+    flags = sorted(name for name in template.whole_words if properties[name].get("type") == "boolean")
     if flags:
         hint = f"Write {{if: {flags[0]}, add: --{flags[0].replace('_', '-')}}}"
         raise ValueError(f"the value of '{flags[0]}' is true or false, which is not a word for a program. {hint}")
@@ -146,6 +147,8 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 
 def _has_folder(word: Word, path: str) -> bool:
     """Return whether text beside a path in a word makes it a part of a longer path."""
+    # `check_use` has rejected words with several paths, so the path is in one place.
+    # `check_use` has rejected words with several paths, so the path is in one place.
     (index,) = [index for index, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path]
     before = word[index - 1] if index > 0 else ""
     after = word[index + 1] if index + 1 < len(word) else ""
@@ -155,7 +158,10 @@ def _has_folder(word: Word, path: str) -> bool:
 
 
 def find_dotted_paths(words: Iterable[Word], paths: Set[str]) -> Set[str]:
-    """Return the paths with `./` before them in all words. If a separator joins a list, its other items have none."""
+    """Return the names of paths that have `./` before them in all of these words.
+
+    A list that a separator joins is not among them, because only its first item would follow `./`.
+    """
     dotted_names: set[str] = set()
     bare_names: set[str] = set()
     for word in words:

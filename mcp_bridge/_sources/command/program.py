@@ -1,13 +1,13 @@
 """Runs a program below a supervisor, which ends the program and all of its descendants.
 
-A run is a task of the source, not of its call, so that a cancelled call cannot interrupt the end of the program:
+A run is a task of the source, not of its call, so a cancelled call cannot interrupt the end of the program:
 
 1. `run` starts the supervisor with a pipe, the lifeline. If this process dies, the pipe closes, and the supervisor ends
    the program.
 2. Two tasks read stdout and stderr until both are closed. Five seconds after the end of the program they stop, because
-   it may have left its output to another process.
+   another process that has inherited the output may keep it open.
 3. `cancel`, too much output and the end of the source all cancel the scope of the run. Then the supervisor gets
-   SIGTERM, and after its grace period the process group is killed.
+   SIGTERM, and ends the program. If the supervisor does not end in time, its process group is killed.
 """
 
 from __future__ import annotations
@@ -36,22 +36,26 @@ GRACE = 1.0
 KILL_TIMEOUT = GRACE + 1.5
 """Seconds after which the process group is killed, if the supervisor has not ended it."""
 OUTPUT_TIMEOUT = 5.0
-"""Seconds in which output is still read after the program has ended. It may have left its output to another process."""
+"""Seconds for which output is read after the program has ended, because another process may keep it open."""
 STDERR_TAIL = 64 * 1024
-"""How many of the last bytes of stderr are kept."""
+"""The number of bytes from the end of stderr that are kept."""
 MAX_LINE = 4096
-"""The longest line that is streamed, in bytes."""
-WAITING_LINES = 64
-"""The maximum number of lines that wait for the client. Further lines are dropped: the program does not wait."""
+"""The maximum number of bytes of a line that is streamed."""
+MAX_WAITING_LINES = 64
+"""The maximum number of lines that wait for the client. Further lines are dropped, so that the program never waits."""
 EXIT_NOT_EXECUTED = 127
+"""The exit code of the supervisor if it cannot execute the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOrder:
-    """An order to run a program.
+    """The description of a run: the command line, its environment, and how its output is read.
 
     Attributes:
+        words: The command line.
         label: The name of the program in messages.
+        directory: The working directory.
+        stdin: The text of the standard input, or None if it is empty.
         limit: The maximum number of bytes of output.
         joins_stderr: Whether stderr is a part of the output.
         streams_output: Whether lines of stdout are streamed.
@@ -79,7 +83,10 @@ class ProgramExit:
 
 
 class ProgramRun:
-    """One run of a program, in its own task. `lines` has its lines while it runs; the caller closes it."""
+    """One run of a program, in a task of the source.
+
+    The caller may iterate `lines`, the streamed lines of a running program, and has to close this stream.
+    """
 
     def __init__(self, order: ProgramOrder) -> None:
         self._order = order
@@ -90,8 +97,8 @@ class ProgramRun:
         self._output = bytearray()
         self._stderr = bytearray()
         self.lines: MemoryObjectReceiveStream[str]
-        self._lines: MemoryObjectSendStream[str]
-        self._lines, self.lines = anyio.create_memory_object_stream[str](WAITING_LINES)
+        self._line_sender: MemoryObjectSendStream[str]
+        self._line_sender, self.lines = anyio.create_memory_object_stream[str](MAX_WAITING_LINES)
 
     def cancel(self) -> None:
         """End the program: SIGTERM, and SIGKILL after a second."""
@@ -109,7 +116,7 @@ class ProgramRun:
     async def run(self) -> None:
         """Run the program until it ends, or is cancelled."""
         try:
-            with self._scope, self._lines:
+            with self._scope, self._line_sender:
                 await self._run_program()
         except CallError as error:
             self._problem = error
@@ -117,13 +124,14 @@ class ProgramRun:
             self._ended.set()
 
     async def _run_program(self) -> None:
-        lifeline, end = os.pipe()
+        # This process never writes to the lifeline. The system closes the writing end when this process ends.
+        lifeline, writing_end = os.pipe()
         try:
             # A process would have no owner if its start were cancelled.
             with anyio.CancelScope(shield=True):
                 process = await self._start_program(lifeline)
         except BaseException:
-            os.close(end)
+            os.close(writing_end)
             raise
         finally:
             os.close(lifeline)
@@ -132,11 +140,12 @@ class ProgramRun:
         finally:
             with anyio.CancelScope(shield=True):
                 await _end_process(process)
-            os.close(end)
+            os.close(writing_end)
 
     async def _start_program(self, lifeline: int) -> Process:
         order = self._order
         with _open_input(order.stdin) as stdin:
+            # The lifeline is the stdin of the supervisor, so the input of the program is another inherited descriptor.
             is_supervised = sys.platform != "win32"
             words = process_group.wrap_command(order.words, grace=GRACE, stdin=stdin.fileno())
             try:
@@ -155,7 +164,8 @@ class ProgramRun:
 
     async def _read_until_exit(self, process: Process) -> ProgramExit:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stop_after_exit, process, tasks.cancel_scope)
+            tasks.start_soon(_cancel_after_exit, process, tasks.cancel_scope)
+            # The block of the readers ends when both streams are closed, or is cancelled with `tasks`.
             async with anyio.create_task_group() as readers:
                 if process.stdout is not None:
                     readers.start_soon(self._read_output, process.stdout)
@@ -192,11 +202,11 @@ class ProgramRun:
             self._stream_lines(splitter.finish())
 
     def _stream_lines(self, lines: Iterable[bytes | None]) -> None:
-        # The splitter keeps its state only if all of its lines are read.
+        # `lines` is a generator of the splitter, which must run to its end to keep its state. Too long lines are None.
         complete_lines = [line for line in lines if line is not None]
         with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError):
             for line in complete_lines:
-                self._lines.send_nowait(line.decode(errors="replace").rstrip("\r"))
+                self._line_sender.send_nowait(line.decode(errors="replace").rstrip("\r"))
 
 
 async def _iterate(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
@@ -205,13 +215,14 @@ async def _iterate(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
             yield await stream.receive()
 
 
-async def _stop_after_exit(process: Process, scope: anyio.CancelScope) -> None:
+async def _cancel_after_exit(process: Process, scope: anyio.CancelScope) -> None:
     await process.wait()
     await anyio.sleep(OUTPUT_TIMEOUT)
     scope.cancel()
 
 
 async def _end_process(process: Process) -> None:
+    """Let the supervisor end the program, or kill both if it does not do so in time."""
     if process.returncode is None:
         process_group.terminate_supervisor(process.pid)
         with anyio.move_on_after(KILL_TIMEOUT):
@@ -224,7 +235,7 @@ async def _end_process(process: Process) -> None:
 
 @contextlib.contextmanager
 def _open_input(text: str | None) -> Iterator[IO[bytes]]:
-    """Open the input of a program: a file, because a pipe would have to be written while the program reads it."""
+    """Open the input of a program. It is a file, because a pipe would need a task that writes to it."""
     if text is None:
         with open(os.devnull, "rb") as null:
             yield null

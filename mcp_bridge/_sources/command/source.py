@@ -1,4 +1,4 @@
-"""CommandSource: publishes commands as tools, and owns their programs."""
+"""CommandSource: the source of type `command`. It publishes commands as tools, and owns their running programs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mcp_bridge._upstream.trust.credentials import has_reference, read_credentia
 
 
 class CommandSource(Source):
-    """Publishes commands with executable programs. Programs end with the source.
+    """Publishes each command whose program exists and is executable. Running programs end with the source.
 
-    The environment of the programs may refer to credentials. They are read when the source starts. Relative paths of
+    The environment of the programs may refer to credentials, which are read when the source starts. Relative paths of
     programs start at the folder of the settings.
     """
 
@@ -49,7 +49,8 @@ class CommandSource(Source):
 
         Raises SourceError if the root, a credential or the sandbox is unavailable.
         """
-        system, problems = self._system, list[str]()
+        system = self._system
+        problems: list[str] = []
         if not system.root.is_dir():
             raise SourceError(f"the folder {str(system.root)!r} does not exist. Change `root`")
         system.env = await to_thread.run_sync(self._read_environment)
@@ -58,12 +59,10 @@ class CommandSource(Source):
             options = self._allow_files(system.sandbox, programs.values())
             system.sandbox = await sandbox.probe(options, str(system.root), SANDBOX_MEMORY)
         async with own_tasks() as system.owner:
-            runnable_tools = [
-                (entry, tool, programs[entry.name])
-                for entry, tool in self._tools
-                if entry.name in programs and not find_schema_problems(entry)
-            ]
-            tools = [replace(entry, handler=replace(tool, program=program)) for entry, tool, program in runnable_tools]
+            tools = []
+            for entry, tool in self._tools:
+                if entry.name in programs and not find_schema_problems(entry):
+                    tools.append(replace(entry, handler=replace(tool, program=programs[entry.name])))
             publish(Offer(tools=tools, problems=problems))
             await anyio.sleep_forever()
 
@@ -79,18 +78,24 @@ class CommandSource(Source):
         return process_group.build_environment("LOGNAME", "SHELL") | variables
 
     def _find_programs(self, search_path: str | None, problems: list[str]) -> dict[str, str]:
-        """Return the path of each tool's program, and add a problem for each missing one."""
+        """Return the paths of programs by the names of their tools.
+
+        Adds a problem for each missing program, and for each invalid schema of a tool.
+        """
         programs = {}
         for entry, tool in self._tools:
             problems += find_schema_problems(entry)
             program = tool.program
-            path = self.context.directory / Path(program).expanduser() if "/" in program else None
-            place = shutil.which(str(path) if path is not None else program, path=search_path)
-            if place is not None:
-                programs[entry.name] = os.path.abspath(place)
+            path = None
+            if "/" in program:
+                path = self.context.directory / Path(program).expanduser()
+            executable = shutil.which(program if path is None else str(path), path=search_path)
+            if executable is not None:
+                programs[entry.name] = os.path.abspath(executable)
                 continue
-            exists = path is not None and path.is_file()
-            reason = "is not executable. Run chmod +x" if exists else "was not found. Install it, or give its full path"
+            reason = "was not found. Install it, or give its full path"
+            if path is not None and path.is_file():
+                reason = "is not executable. Run chmod +x"
             problems.append(f"tool '{entry.name}' is not published: the program {program!r} {reason}")
         return programs
 
@@ -98,5 +103,8 @@ class CommandSource(Source):
         """Return the options of a sandbox, with permission to read the programs and the root."""
         root = str(self._system.root)
         sandbox.warn_of_home(self.name, "root", [root])
-        files = {path for program in programs for path in (program, os.path.realpath(program))}
+        files: set[str] = set()
+        for program in programs:
+            # The program may be a symbolic link, and both the link and its target have to be readable.
+            files.update((program, os.path.realpath(program)))
         return replace(options, files=(*sorted(files), root))

@@ -1,11 +1,12 @@
-"""The template of a command: words with placeholders. A value never becomes several words.
+"""The template of a command: words with placeholders for parameters. Text in a value never becomes several words.
 
-A list has words of three kinds, and `{name:,}` joins the items of a list:
+The settings write a template as a list with parts of three kinds:
 
     ["grep", "{pattern}", ["-m", "{limit}"], {if: count, add: --count}]
 
-`grep` and the pattern are required. `-m` and the limit are optional: they are there if `limit` is given, and once for
-each item if it is a list. `--count` is conditional: it is there if `count` is true.
+`grep` and the pattern are required words. `-m` and the limit are optional words: they occur if `limit` is given, and
+once for each item if it is a list. `--count` is a conditional word: it occurs if `count` is true. If a value is a list,
+`{name}` makes a word for each of its items, and `{name:,}` joins the items by commas in one word.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _PLACEHOLDER = re.compile(
 )
 _SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 _END_OF_OPTIONS = "--"
-_DASH = "the value begins with '-', so the program would read it as an option. Give another value"
+_DASH_PROBLEM = "the value begins with '-', so the program would read it as an option. Give another value"
 MAX_WORDS = 20_000
 """The maximum number of words of a command."""
 MAX_CHARACTERS = 8 * 1024 * 1024
 """The maximum number of characters of all words, or of the input. Systems allow less for words (ARG_MAX)."""
-_NULL = "the value contains a null character, which arguments of programs cannot have"
-_SURROGATE = "the value is not valid Unicode, so it cannot be passed to a program"
+_NULL_PROBLEM = "the value contains a null character, which arguments of programs cannot have"
+_SURROGATE_PROBLEM = "the value is not valid Unicode, so it cannot be passed to a program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +44,26 @@ class Placeholder:
 
 
 Word = tuple[str | Placeholder, ...]
+"""The pieces of a word, which are joined without spaces: `--count={n}` is `("--count=", Placeholder("n"))`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredWord:
-    """A required word."""
+    """A word of every call."""
 
     word: Word
 
 
 @dataclass(frozen=True, slots=True)
 class OptionalWords:
-    """Words for given parameters: they occur if all of them are given, and once for each item of a list."""
+    """Words that occur if all of their parameters are given, and once for each item if a value is a list."""
 
     words: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionalWords:
-    """Words for a condition: they occur if a parameter is given and not false. `otherwise` are the words for false."""
+    """Words that occur if the parameter `name` is given and not false; if it is false, `otherwise` occurs."""
 
     name: str
     words: tuple[Word, ...]
@@ -73,7 +75,7 @@ Part = RequiredWord | OptionalWords | ConditionalWords
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTemplate:
-    """The words of a command. It needs the parameters in `required`; `names` are all parameters."""
+    """The template of a command, in the order of its words."""
 
     parts: tuple[Part, ...]
 
@@ -86,7 +88,7 @@ class ArgumentTemplate:
 
     @property
     def names(self) -> Set[str]:
-        """All parameters of the template."""
+        """All parameters of the template, with those of conditions."""
         conditions = {part.name for part in self.parts if isinstance(part, ConditionalWords)}
         return conditions | _list_names(*self.words)
 
@@ -97,24 +99,24 @@ class ArgumentTemplate:
 
     @property
     def words(self) -> Sequence[Word]:
-        """All words, also optional and conditional ones."""
+        """All words, including optional and conditional ones."""
         return list(chain.from_iterable(map(_list_words, self.parts)))
 
     @property
-    def flags(self) -> Set[str]:
-        """The parameters that are whole words. The value of a flag, true or false, makes no sense as a word."""
+    def whole_words(self) -> Set[str]:
+        """The parameters whose values are whole words, as in `{name}`, unlike `--option={name}`."""
         return {word[0].name for word in self.words if len(word) == 1 and isinstance(word[0], Placeholder)}
 
-    def find_missing(self, always: Set[str]) -> Set[str]:
-        """Return the parameters of conditional words that may lack a value when the condition is true.
+    def find_missing(self, names_with_values: Set[str]) -> Set[str]:
+        """Return the parameters of conditional words that may lack a value when the words occur.
 
-        The parameters in `always` have a value in each call.
+        `names_with_values` are the parameters that have a value in each call.
         """
         names: set[str] = set()
         for part in self.parts:
             if isinstance(part, ConditionalWords):
                 names |= _list_names(*_list_words(part)) - {part.name}
-        return names - always
+        return names - names_with_values
 
     def fill(
         self,
@@ -126,12 +128,12 @@ class ArgumentTemplate:
 
         Args:
             values: The values of the given parameters.
-            allow_dash: The parameters with values that may become options.
-            listed_options: The options among the values of each parameter that are allowed.
+            allow_dash: The parameters whose values may begin with a dash, and so become options of the program.
+            listed_options: For each parameter, the values with a dash that are allowed.
 
         Raises:
-            InvalidArguments: No word can contain a value, or a value would turn its word into an option: it begins with
-                a dash and the word in the template does not, and no word `--` precedes it.
+            InvalidArguments: A value cannot be part of a word (a null character), or it would become an option: it is
+                the beginning of its word, begins with a dash, and no word `--` precedes it.
         """
         words: list[str] = []
         size = 0
@@ -146,27 +148,31 @@ class ArgumentTemplate:
                     and first.name not in allow_dash
                     and text not in listed_options.get(first.name, ())
                 ):
-                    raise InvalidArguments([f"$.{first.name}: {_DASH}"])
+                    raise InvalidArguments([f"$.{first.name}: {_DASH_PROBLEM}"])
                 words.append(text)
                 size += len(text)
                 _check_size(len(words), size, self.names, values)
-            is_past_options = is_past_options or word == (_END_OF_OPTIONS,)
+            if word == (_END_OF_OPTIONS,):
+                is_past_options = True
         return words
 
     def _select_words(self, values: Mapping[str, Any]) -> Iterator[tuple[Word, Mapping[str, Any]]]:
+        """Yield the words that occur, each with the values that fill it."""
         for part in self.parts:
             if isinstance(part, RequiredWord):
                 yield part.word, values
             elif isinstance(part, OptionalWords):
-                for word_values in _repeat(part, values):
-                    yield from ((word, word_values) for word in part.words)
+                for word_values in _expand_lists(part, values):
+                    for word in part.words:
+                        yield word, word_values
             elif part.name in values:
                 words = part.otherwise if values[part.name] is False else part.words
-                yield from ((word, values) for word in words)
+                for word in words:
+                    yield word, values
 
 
-def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the values for each repetition of optional words."""
+def _expand_lists(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the values for each repetition of optional words, with one item in place of each list."""
     lists: dict[str, list[Any]] = {}
     for placeholder in _list_placeholders(part.words):
         if placeholder.name not in values:
@@ -178,7 +184,7 @@ def _repeat(part: OptionalWords, values: Mapping[str, Any]) -> Iterator[Mapping[
 
 
 def _check_size(count: int, size: int, names: Iterable[str], values: Mapping[str, Any]) -> None:
-    """Raise InvalidArguments for too many words or characters: lists in a word multiply them."""
+    """Raise InvalidArguments for too many words or characters. Several lists in a word multiply its repetitions."""
     if count > MAX_WORDS or size > MAX_CHARACTERS:
         lists = ", ".join(sorted(name for name in names if isinstance(values.get(name), list)))
         advice = f"Pass shorter lists: {lists}" if lists else "Pass less text"
@@ -209,28 +215,34 @@ def _convert_value(name: str, value: Any) -> str:
         value = int(value)
     text = value if isinstance(value, str) else as_text(value)
     if "\0" in text:
-        raise InvalidArguments([f"$.{name}: {_NULL}"])
+        raise InvalidArguments([f"$.{name}: {_NULL_PROBLEM}"])
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArguments([f"$.{name}: {_SURROGATE}"]) from None
+        raise InvalidArguments([f"$.{name}: {_SURROGATE_PROBLEM}"]) from None
     return text
 
 
 def select_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values. Null and an empty list do not count."""
+    """Return the values that count as given: neither null nor an empty list."""
     return {name: value for name, value in values.items() if value is not None and value != []}
 
 
 def _list_words(part: Part) -> Sequence[Word]:
     if isinstance(part, RequiredWord):
         return (part.word,)
-    return part.words if isinstance(part, OptionalWords) else (*part.words, *part.otherwise)
+    if isinstance(part, OptionalWords):
+        return part.words
+    return part.words + part.otherwise
 
 
 def find_separators(words: Iterable[Word], name: str) -> Set[str]:
-    """Return the separators of a list in these words."""
-    return {item.separator for item in _list_placeholders(words) if item.separator and item.name == name}
+    """Return the separators that join the items of the parameter `name` in these words."""
+    separators: set[str] = set()
+    for placeholder in _list_placeholders(words):
+        if placeholder.name == name and placeholder.separator:
+            separators.add(placeholder.separator)
+    return separators
 
 
 def _list_placeholders(words: Iterable[Word]) -> list[Placeholder]:
@@ -244,7 +256,7 @@ def _list_names(*words: Word) -> Set[str]:
 def parse_word(text: str) -> Word:
     """Parse a word with placeholders: `{name}`, `{name:SEPARATOR}`. `{{name}}` is the text `{name}`."""
     pieces: list[str | Placeholder] = []
-    # Neighbouring texts are one piece, so that a literal word is one piece.
+    # Texts that follow each other become one piece, so that a word without placeholders is one piece.
     literal = ""
     end = 0
     for match in _PLACEHOLDER.finditer(text):
@@ -264,7 +276,7 @@ def parse_word(text: str) -> Word:
 
 
 def parse_template(command: Any) -> ArgumentTemplate:
-    """Parse a command: text, which is split by the rules of a shell, or a list of words and parts.
+    """Parse a command: text, which is split by the rules of a shell, or a list of parts.
 
     Raises ValueError with the problem and advice.
     """

@@ -24,18 +24,26 @@ from mcp_bridge._sources.command.program import ProgramOrder, ProgramRun
 from mcp_bridge._sources.command.template import ArgumentTemplate, Word, fill_word, select_given
 
 LINE_RATE, LINE_BURST = 20, 50
-"""The maximum number of lines of output per second that are sent to the client, in the long run and at once."""
+"""The maximum number of lines of output that are sent to the client: per second on average, and in one burst."""
 SANDBOX_MEMORY = 1024**3
-"""Bytes that the files in memory (/tmp, /dev/shm) of a sandboxed program may have."""
+"""The maximum number of bytes of the files in memory (/tmp, /dev/shm) of a sandboxed program."""
 _MORE_THAN_A_PATH = re.compile(r"[~:@|<>]|[A-Za-z][A-Za-z0-9+.-]+:")
-"""Text with another meaning in many programs: home folders, pathspecs (git), argument files, pipes and URLs."""
-_NO_PATH = "many programs do not read this as a path in the working directory. Write './' before it"
+"""The start of text that many programs do not read as a path: home folders (`~`), pathspecs of git (`:`), files of
+arguments (`@`), pipes and redirections (`|`, `<`, `>`), and URLs."""
+_NO_PATH_PROBLEM = "many programs do not read this as a path in the working directory. Write './' before it"
 Streaming = Literal["none", "progress", "log"]
 
 
 @dataclass(slots=True)
 class CommandSystem:
-    """Where the commands of a source run. `root` is resolved; `owner` starts their tasks while the source runs."""
+    """The surroundings that all commands of a source share. The source completes them when it starts.
+
+    Attributes:
+        root: The folder for all working directories and paths, without symbolic links.
+        env: The environment of programs.
+        sandbox: The options of the sandbox, or None without a sandbox.
+        owner: Owns the tasks of running programs; None before the source has started.
+    """
 
     root: Path
     env: Mapping[str, str] = field(default_factory=dict)
@@ -45,9 +53,14 @@ class CommandSystem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTool(PlanningHandler):
-    """The handler of a command. `program` is the path of its program, and `template` has all of its words.
+    """The handler of a command.
 
-    `separators` are the texts between the items of lists of paths, by the names of their parameters.
+    Attributes:
+        program: The path of the program, which replaces the first word of the template.
+        separators: For each parameter with paths, the separators that join the items of its lists.
+        directory: The template of the working directory.
+        stdin: The template of the standard input, or None if it is empty.
+        allow_dash: The parameters whose values may begin with a dash.
     """
 
     program: str
@@ -74,6 +87,7 @@ class CommandTool(PlanningHandler):
                     await self._stream_lines(run, ctx)
             program_exit = await run.wait_for_exit()
         finally:
+            # If the call has been cancelled, the program is still running.
             run.cancel()
         return self.output.build_result(program_exit, order.label, order.directory, self.system.root)
 
@@ -84,13 +98,13 @@ class CommandTool(PlanningHandler):
 
     async def _stream_lines(self, run: ProgramRun, ctx: RunningCall) -> None:
         budget = TokenBucket(rate=LINE_RATE, burst=LINE_BURST)
-        number = 0
+        line_number = 0
         async for line in run.lines:
-            number += 1
+            line_number += 1
             if not budget.take_token():
                 continue
             if self.streaming == "progress":
-                await ctx.report_progress(number, None, line)
+                await ctx.report_progress(line_number, None, line)
             else:
                 await ctx.log("info", line, os.path.basename(self.program))
 
@@ -101,18 +115,12 @@ class CommandTool(PlanningHandler):
         if not directory.is_dir():
             raise InvalidArguments(["$: the working directory does not exist"])
         for name in self.parameters.paths & values.keys():
-            items = values[name] if isinstance(values[name], list) else [values[name]]
-            for item in items:
-                # An item with a separator would become several paths.
-                if any(separator in item for separator in self.separators[name]):
-                    raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
-                is_dotted = name in self.parameters.dotted_paths
-                if not is_dotted and _MORE_THAN_A_PATH.match(item):
-                    raise InvalidArguments([f"$.{name}: {_NO_PATH}"])
-                resolve_inside(root, directory, f"./{item}" if is_dotted else item, f"$.{name}")
+            value = values[name]
+            for item in value if isinstance(value, list) else [value]:
+                self._check_path(name, item, directory)
         words = self.template.fill(values, self.allow_dash, self.parameters.listed_options)
         if not is_planned:
-            words = [self.program, *words[1:]]
+            words[0] = self.program
             if self.system.sandbox is not None:
                 words = sandbox.build_command(words, self.system.sandbox, str(directory), SANDBOX_MEMORY)
         return ProgramOrder(
@@ -127,12 +135,24 @@ class CommandTool(PlanningHandler):
             streams_stderr=self.streaming != "none",
         )
 
+    def _check_path(self, name: str, path: str, directory: Path) -> None:
+        """Check a path, a value of the parameter `name`. Raises InvalidArguments."""
+        # The program would read several paths, of which only the whole is checked here.
+        if any(separator in path for separator in self.separators[name]):
+            raise InvalidArguments([f"$.{name}: this path has a text that separates paths"])
+        if name in self.parameters.dotted_paths:
+            path = f"./{path}"
+        elif _MORE_THAN_A_PATH.match(path):
+            raise InvalidArguments([f"$.{name}: {_NO_PATH_PROBLEM}"])
+        resolve_inside(self.system.root, directory, path, f"$.{name}")
+
 
 def resolve_inside(root: Path, folder: Path, path: str, name: str) -> Path:
     """Return the real path of a path relative to `folder`. Raises InvalidArguments if it leads out of `root`."""
     try:
         real_path = Path(os.path.realpath(folder / path))
-        # Programs may remove `..` before they follow links.
+        # The two differ if `..` follows a symbolic link: the system follows the link first, but some programs remove
+        # `..` with the name before it first.
         normal_path = Path(os.path.realpath(os.path.normpath(folder / path)))
     except (OSError, ValueError) as error:
         # The path has a null character, or a loop of links.

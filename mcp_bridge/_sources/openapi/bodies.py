@@ -1,4 +1,7 @@
-"""Bodies of requests: the schema of the argument `body`, and the conversion of its value to bytes."""
+"""Builds the schema of the argument `body` of a tool, and writes its value as the body of a request.
+
+JSON, forms and multipart bodies become objects or other JSON values, text stays text, and other bodies are base64.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _BASE64: Schema = {"type": "string", "contentEncoding": "base64", "description":
 
 
 class EncodedBody(NamedTuple):
-    """A body as it is sent: content of a media type, or the parts of a multipart body."""
+    """The body of a request: `content` of a media type, or the `parts` of a multipart body."""
 
     media_type: str
     content: bytes | None = None
@@ -40,7 +43,7 @@ class EncodedBody(NamedTuple):
 
 
 class BodyWriter(NamedTuple):
-    """Writes the argument `body`. `schema` is that of the argument, without its definitions."""
+    """Writes the argument `body`. `schema` is the schema of the argument, without its definitions."""
 
     schema: Schema
     write: Callable[[Any], EncodedBody]
@@ -48,6 +51,7 @@ class BodyWriter(NamedTuple):
 
 def build_body_writer(document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> BodyWriter:
     """Build the writer of a body. Raises SourceError for a wrong reference."""
+    # `*/*` and `application/*` accept any type, so the body is sent as JSON.
     media_type = "application/json" if body.media_type.endswith("/*") else body.media_type
     type_name = media_type.partition(";")[0].strip().lower()
     if "json" in type_name:
@@ -72,7 +76,7 @@ def decode_base64(value: Any, place: str) -> bytes:
 
 
 class _FormFields:
-    """The fields of a form: the schema of each property, and how it is written."""
+    """The common part of both kinds of forms: the schema of the form, and the `encoding` of each field."""
 
     def __init__(self, document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> None:
         self.document = document
@@ -81,13 +85,16 @@ class _FormFields:
         self.encoding = body.encoding
 
     def convert_form(self) -> Schema:
-        """Convert the schema; a form is always an object, and its fields are those of this schema."""
+        """Convert the schema of the form, always an object. Its fields cannot depend on a discriminator."""
         schema = {key: value for key, value in self.schema.items() if key not in ("nullable", "discriminator")}
         return {**self.converter.convert_schema(schema), "type": "object"}
 
 
 class _FormWriter(_FormFields):
-    """Writes forms. Without an `encoding`, lists are repeated fields, and objects are JSON."""
+    """Writes forms (`application/x-www-form-urlencoded`).
+
+    The `encoding` of a field chooses its style. Without one, lists are repeated fields, and objects are JSON.
+    """
 
     def build_writer(self) -> BodyWriter:
         return BodyWriter(self.convert_form(), self._write_body)
@@ -97,6 +104,7 @@ class _FormWriter(_FormFields):
         for name, item in dict(value).items():
             if item is not None:
                 pairs += self._write_field(name, item)
+        # Forms encode a space as "+", unlike queries (WHATWG URL, "application/x-www-form-urlencoded serializing").
         return EncodedBody(FORM, "&".join(pairs).replace("%20", "+").encode())
 
     def _write_field(self, name: str, item: Any) -> list[str]:
@@ -112,22 +120,27 @@ class _FormWriter(_FormFields):
 class _MultipartWriter(_FormFields):
     """Writes multipart bodies. A property with binary content is a file: an object with base64 `data`."""
 
+    def __init__(self, document: ApiDocument, body: DeclaredBody, converter: SchemaConverter) -> None:
+        super().__init__(document, body, converter)
+        self._file_names: set[str] = set()
+        self._file_list_names: set[str] = set()
+
     def build_writer(self) -> BodyWriter:
         schema = self.convert_form()
-        self.files: set[str] = set()
-        self.lists: set[str] = set()
         for name, property_schema in get_mapping(self.schema, "properties").items():
             resolved_schema = self._resolve_schema(property_schema)
             description = as_mapping(property_schema).get("description")
             if _is_file(resolved_schema):
-                self.files.add(name)
-                file = {**FILE_SCHEMA, "description": description} if isinstance(description, str) else FILE_SCHEMA
-                schema["properties"][name] = file
-            elif resolved_schema.get("type") == "array" and _is_file(
-                self._resolve_schema(resolved_schema.get("items"))
-            ):
-                self.lists.add(name)
-                schema["properties"][name] = {"type": "array", "items": FILE_SCHEMA}
+                self._file_names.add(name)
+                file_schema = dict(FILE_SCHEMA)
+                if isinstance(description, str):
+                    file_schema["description"] = description
+                schema["properties"][name] = file_schema
+            elif resolved_schema.get("type") == "array":
+                items = self._resolve_schema(resolved_schema.get("items"))
+                if _is_file(items):
+                    self._file_list_names.add(name)
+                    schema["properties"][name] = {"type": "array", "items": FILE_SCHEMA}
         return BodyWriter(schema, self._write_body)
 
     def _resolve_schema(self, schema: Any) -> Json:
@@ -141,12 +154,13 @@ class _MultipartWriter(_FormFields):
         for name, item in dict(value).items():
             if item is None:
                 continue
+            # `contentType` may be a list of types or a range, such as `image/png, image/*`.
             media_type = str(get_mapping(self.encoding, name).get("contentType") or "").partition(",")[0].strip()
             if "*" in media_type:
                 media_type = ""
-            if name in self.files:
+            if name in self._file_names:
                 parts.append(_encode_file(name, item, media_type, f"$.body.{name}"))
-            elif name in self.lists:
+            elif name in self._file_list_names:
                 for number, file in enumerate(item):
                     parts.append(_encode_file(name, file, media_type, f"$.body.{name}[{number}]"))
             elif "json" in media_type:
@@ -159,6 +173,7 @@ class _MultipartWriter(_FormFields):
 
 
 def _is_file(schema: Json) -> bool:
+    """Return whether a property is binary: `format: binary` in OpenAPI 3.0, `contentMediaType` in 3.1."""
     if schema.get("type") not in ("string", None):
         return False
     if schema.get("format") == "binary":

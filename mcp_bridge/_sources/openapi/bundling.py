@@ -1,4 +1,8 @@
-"""Bundles a document with the documents of its references, so that a start needs no other file and no network."""
+"""Bundles a document with the documents it refers to, so a start needs no other file and no network.
+
+`mcp-bridge import openapi` stores the bundle: the first document, with the others below the key `x-documents`. A
+reference to `pets.yaml#/Pet` becomes `#/x-documents/pets/Pet`.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +17,22 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._sources.openapi.document import check_version, clean_name, number_name, parse_document, shorten
 
 MAX_DOCUMENTS = 200
-"""The maximum number of documents that one document may consist of."""
+"""The maximum number of documents of a bundle."""
 PARTS = "x-documents"
-"""The key of the other documents in the bundled one."""
-_NAMING = frozenset({"headers", "properties", "patternProperties", "$defs", "schemas", "responses", "parameters"})
-"""The keys of mappings with names as keys, so that one with `x-` at its start is no extension."""
+"""The key of the other documents in the bundle."""
+_MAPPINGS_BY_NAME = frozenset(
+    {"headers", "properties", "patternProperties", "$defs", "schemas", "responses", "parameters"}
+)
+"""The keys of mappings from names to objects. A name in them that begins with `x-` is not an extension of OpenAPI."""
 Load = Callable[[str], Awaitable[bytes]]
+"""Returns the bytes at a URL."""
 
 
 async def bundle_document(url: str, load: Load) -> dict[str, Any]:
-    """Return the document at a URL (`https:` or `file:`) with the documents of its references. Raises SourceError.
+    """Return the document at a URL (`https:` or `file:`) with the documents it refers to. Raises SourceError.
 
-    `load` returns the bytes at a URL. Other documents must have the same origin, or be below the folder of the first
-    one. Relative URLs of servers become absolute.
+    Other documents must have the same origin, and files must be in the folder of the first one, or below it. Relative
+    URLs of servers become absolute, because the bundle has no URL.
     """
     bundle = _Bundle(url, load)
     root = dict(check_version(parse_document(await load(url))))
@@ -40,20 +47,30 @@ async def bundle_document(url: str, load: Load) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Bundle:
+    """A bundle while it is built.
+
+    Attributes:
+        keys: The keys of documents in `parts` by their URLs; an empty text for the first document.
+        parts: The other documents.
+    """
+
     url: str
     load: Load
     keys: dict[str, str] = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
 
     async def rewrite(self, node: Any, base: str, parent: str = "") -> Any:
-        """Return a copy with references into the bundle. Extensions are not used, so they are not changed."""
+        """Return a copy of a part of the document at `base`, with references into the bundle. `parent` is its key.
+
+        Extensions (`x-...`) stay as they are, because nothing uses them.
+        """
         if isinstance(node, list):
             return [await self.rewrite(item, base) for item in node]
         if not isinstance(node, dict):
             return node
         copy = {}
         for key, item in node.items():
-            is_extension = key.startswith("x-") and parent not in _NAMING
+            is_extension = key.startswith("x-") and parent not in _MAPPINGS_BY_NAME
             copy[key] = item if is_extension else await self.rewrite(item, base, key)
         reference = node.get("$ref")
         if isinstance(reference, str):
@@ -67,8 +84,9 @@ class _Bundle:
     async def _add_document(self, address: str) -> None:
         self._check_address(address)
         key = number_name(clean_name(PurePath(urlsplit(address).path).stem) or "document", self.parts)
-        # References back to this document find its key while it is being rewritten.
-        self.keys[address], self.parts[key] = key, None
+        # The key is reserved first, because documents may refer to each other in circles.
+        self.keys[address] = key
+        self.parts[key] = None
         content = parse_document(await self.load(address))
         self.parts[key] = await self.rewrite(content, address)
 
@@ -83,7 +101,7 @@ class _Bundle:
 
 
 def _complete_servers(data: dict[str, Any], url: str) -> None:
-    """Make the URLs of the document's servers absolute; without servers, it is the one of the document (4.8.5)."""
+    """Make the URLs of the document's servers absolute. The default server is `/` (OpenAPI 3.1.1, "OpenAPI Object")."""
     servers = []
     for server in data.get("servers") or [{"url": "/"}]:
         if isinstance(server, dict):

@@ -1,6 +1,7 @@
 """Adds the credentials of the settings to requests, according to the security schemes of a document.
 
-Credentials are read when the first call needs them, and again after a response with status 401.
+References to credentials are read when the source starts, and again by the next call after a response with status 401.
+Tokens of OAuth client credentials are fetched by the first call that needs them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class SecretSettings(SettingsModel):
 
 
 class RequestSecrets(NamedTuple):
-    """The additions of credentials to a request."""
+    """The additions of the settings to a request: credentials and headers."""
 
     headers: Mapping[str, str] = {}
     query: str = ""
@@ -69,13 +70,21 @@ class _Token:
 
 @dataclass(slots=True, kw_only=True)
 class ApiCredentials:
-    """The credentials for one API. `secrets` are those of the settings by the name of the scheme."""
+    """The credentials for one API.
+
+    Attributes:
+        secrets: The setting `auth`: credentials by the names of security schemes. Values may be references.
+        headers: The setting `headers`. Values may be references.
+        fetch_token: Requests a token.
+        add_secrets: Has secrets redacted in everything clients receive.
+    """
 
     document: ApiDocument
     secrets: Mapping[str, SecretSettings]
     headers: Mapping[str, str]
     fetch_token: TokenFetcher
     add_secrets: Callable[[Iterable[str]], None] = field(default=lambda secrets: None)
+    # The values of `secrets` and `headers` with the targets of references, by their paths such as `auth.NAME.password`.
     _values: dict[str, str] = field(default_factory=dict)
     _has_values: bool = False
     _tokens: dict[str, _Token] = field(default_factory=dict)
@@ -95,19 +104,20 @@ class ApiCredentials:
         return problems
 
     def choose_schemes(self, operation: Json) -> tuple[str, ...] | None:
-        """Return the schemes for an operation: the first of its alternatives with credentials in the settings.
+        """Return the schemes for an operation: the first of its alternatives whose credentials are all in the settings.
 
-        An empty tuple means that the operation needs none, None that credentials are missing.
+        An empty tuple means that the operation needs no credentials, and None that credentials are missing.
         """
         alternatives = self._list_alternatives(operation)
-        if not alternatives:
-            return ()
-        usable = [names for names in alternatives if self.secrets.keys() >= set(names)]
-        # An alternative without schemes is chosen if there is no other one.
-        return max(usable, key=bool, default=None)
+        usable_alternatives = [names for names in alternatives if self.secrets.keys() >= set(names)]
+        for names in usable_alternatives:
+            # An empty alternative makes credentials optional, so another one comes first.
+            if names:
+                return names
+        return () if usable_alternatives or not alternatives else None
 
     def list_required(self, operation: Json) -> list[str]:
-        """Return the names of all schemes that an operation accepts."""
+        """Return the names of all schemes in the alternatives of an operation."""
         return sorted(set(chain.from_iterable(self._list_alternatives(operation))))
 
     def _list_alternatives(self, operation: Json) -> list[tuple[str, ...]]:
@@ -115,7 +125,7 @@ class ApiCredentials:
         return [tuple(map(str, as_mapping(alternative))) for alternative in get_list(owner, "security")]
 
     def list_added(self, schemes: Iterable[str]) -> set[tuple[str, str]]:
-        """Return the places and names of all additions: headers of the settings, and credentials of these schemes."""
+        """Return the places and names of the parameters the settings add: headers, and keys of these schemes."""
         keys = {("header", name.lower()) for name in self.headers}
         for name in schemes:
             scheme = self.document.security_schemes[name]
@@ -125,7 +135,7 @@ class ApiCredentials:
         return keys
 
     async def collect(self, schemes: Iterable[str]) -> RequestSecrets:
-        """Return the additions to a request: headers of the settings, and credentials of these schemes.
+        """Return the additions to a request: the headers of the settings, and the credentials of these schemes.
 
         Raises SourceError if a credential cannot be read, ToolUnavailable if a token cannot be fetched.
         """
@@ -149,7 +159,7 @@ class ApiCredentials:
         self._tokens.clear()
 
     async def _apply(self, name: str) -> tuple[str, str, str]:
-        """Return the place of the credentials of a scheme (header, query or cookie), the name and the value there."""
+        """Return where the credentials of a scheme belong (header, query or cookie), and their name and value there."""
         scheme = self.document.security_schemes[name]
         value = self._values.get(f"auth.{name}", "")
         if scheme.get("type") == "apiKey":
@@ -164,6 +174,7 @@ class ApiCredentials:
                 if token is None or time.monotonic() >= token.expires:
                     token = self._tokens[name] = await self._fetch_token(name, scheme)
             value = token.value
+        # A value with a space already names its scheme, such as "Token abc".
         return "header", "authorization", value if " " in value else f"Bearer {value}"
 
     async def _fetch_token(self, name: str, scheme: Json) -> _Token:
@@ -171,6 +182,7 @@ class ApiCredentials:
         form = {"grant_type": "client_credentials"}
         if secret.scopes:
             form["scope"] = " ".join(secret.scopes)
+        # RFC 6749, 2.3.1: the client's id and secret are percent-encoded before HTTP basic authentication.
         username = quote(self._values[f"auth.{name}.client_id"], safe="")
         password = quote(self._values[f"auth.{name}.client_secret"], safe="")
         headers = {
@@ -201,7 +213,7 @@ class ApiCredentials:
         self._has_values = True
 
     def _read_credentials(self) -> dict[str, Credential]:
-        """Return the values of the settings, each with the secret in it if it has one."""
+        """Return the values of `secrets` and `headers` by their paths, with the targets of references."""
         credentials: dict[str, Credential] = {}
         for name, text in self.headers.items():
             credentials[f"headers.{name}"] = Credential(text, "")
@@ -250,6 +262,7 @@ def draft_auth(document: ApiDocument) -> dict[str, Any]:
     """Return a draft of the setting `auth` for the security schemes of a document, with references to variables."""
     drafts: dict[str, Any] = {}
     for name, scheme in document.security_schemes.items():
+        # `apiKey` becomes API_KEY.
         variable = re.sub(r"\W+|(?<=[a-z])(?=[A-Z])", "_", name).upper()
         if _find_problem(scheme, SecretSettings(username="-")) == "":
             drafts[name] = {"username": f"env:{variable}_USER", "password": f"env:{variable}_PASSWORD"}

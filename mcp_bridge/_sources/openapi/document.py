@@ -1,6 +1,7 @@
-"""ApiDocument: an OpenAPI document (3.0 or 3.1) as plain data. References are resolved where they are used.
+"""ApiDocument: an OpenAPI document (3.0 or 3.1) as plain data, and the functions that read and check it.
 
-A document is neither copied nor expanded as a whole, so a large one costs only as much as its selected operations.
+References are resolved where they are used: a document is neither copied nor expanded as a whole, so a large one costs
+only as much as its selected operations.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ VARIABLE = re.compile(r"\{([^{}]+)\}")
 MAX_DOCUMENT = 64 * 1024 * 1024
 """The maximum number of bytes of a document. GitHub's has 13 million."""
 MAX_VALUES = 2_000_000
-"""The maximum number of values of a YAML document with followed aliases: they can double at each level."""
+"""The maximum number of values of a YAML document if its aliases are followed. Nested aliases multiply them."""
 MAX_REFERENCES = 32
-"""The maximum number of references that lead from one to the next."""
+"""The maximum length of a chain of references. A longer one is a circle."""
 
 
 class ApiDocument:
-    """An OpenAPI document. With `is_3_0`, its schemas are those of OpenAPI 3.0, else of JSON Schema 2020-12."""
+    """An OpenAPI document. If `is_3_0`, its schemas follow OpenAPI 3.0, otherwise JSON Schema 2020-12."""
 
     def __init__(self, data: Any) -> None:
         self.data: Json = check_version(data)
@@ -56,7 +57,7 @@ class ApiDocument:
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
-        """The references of schemas, by the references in their `allOf`."""
+        """The references of the schemas that extend each schema: those with a reference to it in their `allOf`."""
         children: dict[str, list[str]] = {}
         for name, schema in get_mapping(get_mapping(self.data, "components"), "schemas").items():
             for member in get_list(as_mapping(schema), "allOf"):
@@ -139,7 +140,7 @@ def clean_name(text: str) -> str:
 
 
 def number_name(name: str, names: Container[str]) -> str:
-    """Return a name, with a number after it if it is among the names."""
+    """Return an unused name: the given one, or one with a number after it."""
     candidate, number = name, 1
     while candidate in names:
         number += 1
@@ -148,7 +149,7 @@ def number_name(name: str, names: Container[str]) -> str:
 
 
 def _parse_yaml(content: bytes) -> Any:
-    """Parse YAML 1.2. PyYAML parses in C, twelve times as fast as ruamel.yaml, which matters for megabytes."""
+    """Parse YAML 1.2. This uses PyYAML, because its parser in C is twelve times as fast as ruamel.yaml on megabytes."""
     try:
         import yaml
     except ImportError:
@@ -169,7 +170,7 @@ def _parse_yaml(content: bytes) -> Any:
 
 
 def _check_size(data: Any) -> None:
-    """Check the number of values, because aliases can double at each level, or lead back to where they are."""
+    """Count the values, because nested aliases can double them each time, or an alias can contain itself."""
     stack, count = [data], 0
     while stack:
         value = stack.pop()

@@ -1,4 +1,7 @@
-"""Selects the keywords of a document's schemas: known ones with a valid value."""
+"""Selects the keywords of a document's schemas that JSON Schema knows and that have valid values.
+
+One invalid keyword would make the schema of a whole tool unusable, so it is left out instead.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _CONSTRAINTS = frozenset(
 
 
 def select_keywords(schema: Json) -> dict[str, Any]:
-    """Return the valid keywords without subschemas, except for the type."""
+    """Return the valid keywords of a schema. `SchemaConverter` converts `type` and keywords with subschemas itself."""
     keywords = {}
     for keyword, value in schema.items():
         if keyword in _VALUES:
@@ -36,12 +39,12 @@ def select_keywords(schema: Json) -> dict[str, Any]:
 
 
 def is_pattern(value: Any) -> bool:
-    """Return whether a pattern can run in linear time. One with look-around cannot."""
+    """Return whether a value is a pattern that can be matched in linear time, unlike those with look-around."""
     return isinstance(value, str) and not check_schema({"pattern": value})
 
 
 def list_known_types(schema: Json) -> list[str]:
-    """Return the types of a schema; none if any is unknown."""
+    """Return the types of a schema, or an empty list if one of them is unknown."""
     types = schema.get("type")
     names = list_declared_types(schema)
     if not TYPES.issuperset(names) or (isinstance(types, list) and len(types) > len(names)):
@@ -50,7 +53,7 @@ def list_known_types(schema: Json) -> list[str]:
 
 
 def _is_json(value: Any) -> bool:
-    """Return whether a value can be sent to clients, unlike dates of YAML and integers that no parser reads."""
+    """Return whether a value can be sent to clients as JSON, unlike dates of YAML and too large integers."""
     try:
         dump_json(value)
     except TypeError:

@@ -1,7 +1,7 @@
-"""Reads schemas of requests as their authors meant them, so that the style of a document rejects no request.
+"""Reads schemas of requests as their authors meant them, so the style of a document rejects no request.
 
-Documents declare text and list numbers, write patterns as JavaScript does, and close schemas that they extend. If a
-schema has several sensible readings, an argument may follow any of them, and the API decides:
+Documents declare text and list numbers, write patterns as JavaScript does, and close schemas they extend. If a schema
+has several sensible readings, an argument may follow any of them, and the API decides:
 
     {"type": "string", "enum": [1, 2]}  ->  {"type": ["string", "integer"], "enum": [1, 2, "1", "2"]}
 """
@@ -25,30 +25,35 @@ from mcp_bridge._sources.openapi.keywords import MEMBERS, list_known_types
 Schema = dict[str, Any]
 
 MAX_SUBTYPES = 100
-"""The maximum number of subtypes that a schema shows."""
+"""The maximum number of subtypes in the schema of a tool."""
 _SCHEMAS = "#/components/schemas/"
-_PAIRS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"))
+_BOUNDS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"))
 _LIMITS = frozenset(
     {
         "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     }
 )  # fmt: skip
 _ANNOTATIONS = frozenset({"title", "description", "default", "deprecated", "readOnly", "writeOnly"})
-_NOT_EXACT = frozenset(
+_RELAXED_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "pattern", "patternProperties", "nullable", "readOnly"}
 )
-_BRANCHES = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "const"})
-_LITERAL = re.compile(r"/(.+)/([a-z]*)", re.DOTALL)
-"""A pattern in the syntax of JavaScript code."""
+"""The keywords whose conversion may accept more values than the document."""
+_NULL_EXCLUDING_KEYWORDS = frozenset({"$ref", "allOf", "anyOf", "oneOf", "not", "if", "const"})
+"""The keywords that may reject null even if `type` and `enum` accept it."""
+_REGEX_LITERAL = re.compile(r"/(.+)/([a-z]*)", re.DOTALL)
+"""A pattern as a literal of JavaScript: `/^a$/i`."""
 
 
 def is_exact(schema: Any) -> bool:
-    """Return whether a schema converts to the same one. Under `not` and `if`, one that accepts more rejects more."""
-    return not has_any_keyword(schema, _NOT_EXACT)
+    """Return whether a converted schema accepts the same values as the original one.
+
+    Under `not` and `if`, a schema that accepts more values would make the whole reject more.
+    """
+    return not has_any_keyword(schema, _RELAXED_KEYWORDS)
 
 
 def declares_properties(schema: Any) -> bool:
-    """Return whether a schema may declare properties. Some only list required ones."""
+    """Return whether a schema may declare properties, and not only list required ones, for example."""
     return isinstance(schema, Mapping) and not {"$ref", *MEMBERS}.isdisjoint(schema)
 
 
@@ -58,12 +63,17 @@ def is_open(schema: Json) -> bool:
 
 
 def has_other_properties(schema: Json) -> bool:
-    """Return whether a schema may have other properties than those in the keyword `properties`."""
+    """Return whether objects of a schema may have properties that its keyword `properties` does not show in the tool.
+
+    The arguments of a tool may not be closed then.
+    """
     properties = get_mapping(schema, "properties")
+    # Read-only properties are not shown, but may be sent.
     if any(as_mapping(value).get("readOnly") is True for value in properties.values()):
         return True
     required = set(map(str, get_list(schema, "required")))
-    if schema.get("additionalProperties") is False and not properties.keys() >= required:
+    # The schema requires properties that it does not allow, so other schemas have to declare them.
+    if schema.get("additionalProperties") is False and not required <= properties.keys():
         return "patternProperties" not in schema
     if "$ref" in schema:
         return True
@@ -71,11 +81,12 @@ def has_other_properties(schema: Json) -> bool:
 
 
 def read_pattern(pattern: Any) -> Any:
-    """Return a pattern without the slashes of `/^a$/`, and None if it has flags, because schemas have none.
+    """Return a pattern without the slashes of `/^a$/`, or None for `/^a$/i`, because schemas have no flags.
 
-    Slashes around anchors are no part of the text, because nothing could match them.
+    Slashes around anchors cannot be meant as text, because no text could match them. Other patterns are returned as
+    they are.
     """
-    match = _LITERAL.fullmatch(pattern) if isinstance(pattern, str) else None
+    match = _REGEX_LITERAL.fullmatch(pattern) if isinstance(pattern, str) else None
     if match is None:
         return pattern
     inner, flags = match.groups()
@@ -85,7 +96,7 @@ def read_pattern(pattern: Any) -> Any:
 
 def allow_null(schema: Schema) -> Schema:
     """Return a schema that also accepts null."""
-    if not _BRANCHES.isdisjoint(schema):
+    if not _NULL_EXCLUDING_KEYWORDS.isdisjoint(schema):
         outer = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
         inner = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
         return {**outer, "anyOf": [inner, {"type": "null"}]}
@@ -98,10 +109,15 @@ def allow_null(schema: Schema) -> Schema:
 
 
 def accept_members(schema: Schema) -> None:
-    """Accept the listed values of a schema, also with the spelling of its type, and in spite of its other keywords."""
+    """Change a schema so that it accepts all members of its `enum` or `const`, whatever its other keywords reject.
+
+    If members have another type than the schema, they are accepted in both: `1` and `"1"` for `type: integer, enum:
+    ["1"]`.
+    """
     members = list_values(schema)
     if members is None:
-        for low, high in _PAIRS:
+        for low, high in _BOUNDS:
+            # No value would be valid, so the document cannot mean it.
             if low in schema and high in schema and schema[low] > schema[high]:
                 del schema[low], schema[high]
         return
@@ -114,7 +130,7 @@ def accept_members(schema: Schema) -> None:
         return
     schema.pop("const", None)
     if len(mistyped_members) == len(members) and set(types) <= {"array", "object", "null"}:
-        # The members of an array's `enum` are meant to be those of its items. An object has no such reading.
+        # The members in the `enum` of an array are meant for its items. For an object, they make no sense.
         schema.pop("enum", None)
         items = schema.get("items")
         if "array" in types and isinstance(items, dict) and items.keys() <= {"type"} | _ANNOTATIONS:
@@ -132,7 +148,7 @@ def accept_members(schema: Schema) -> None:
 
 
 def _convert_member(member: Any, type_name: str) -> Iterator[Any]:
-    """Yield the values of a type with the spelling of a member."""
+    """Yield the values of a type with the spelling of a member: 1 for "1", and "1" for 1."""
     if type_name == "string" and not isinstance(member, list | dict):
         yield orjson.dumps(member).decode()
         if isinstance(member, float) and member.is_integer():
@@ -151,15 +167,16 @@ def _convert_member(member: Any, type_name: str) -> Iterator[Any]:
 
 
 def _encode(value: Any) -> bytes:
-    """Return the same text for equal JSON values."""
+    """Return a key for a JSON value. Equal numbers such as 1 and 1.0 have the same key, but 1 and true do not."""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
     return orjson.dumps(int(value) if is_whole else value)
 
 
 def list_subtypes(document: ApiDocument, schema: Json, reference: str) -> dict[str, str]:
-    """Return the references of subtypes with their values of the discriminator.
+    """Return the references of the subtypes of a schema, each with its value of the discriminator.
 
-    They are the targets of its `mapping`, and the schemas with an `allOf` that refers to the schema, or to a subtype.
+    The subtypes are the targets of the discriminator's `mapping`, and all schemas that extend the schema at `reference`
+    with `allOf`, directly or through other subtypes.
     """
     subtypes: dict[str, str] = {}
     for value, target in get_mapping(schema.get("discriminator"), "mapping").items():

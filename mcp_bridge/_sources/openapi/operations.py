@@ -1,4 +1,4 @@
-"""Reads the operations of a document: their names, parameters, bodies and responses."""
+"""Selects the operations of a document, names their tools, and reads their parameters, bodies and responses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.walking import get_list, get_mapping
 from mcp_bridge._policies.base import includes
-from mcp_bridge._sources.openapi.document import VARIABLE, ApiDocument, Json, as_mapping, clean_name, number_name
+from mcp_bridge._sources.openapi.document import VARIABLE, ApiDocument, Json, clean_name, number_name
 from mcp_bridge._sources.openapi.parameters import Parameter
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME = 64
 """The maximum number of characters of a tool's name that all clients accept."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+"""Characters that some clients do not accept in the names of tools."""
 _MAX_ARGUMENT = 64
+"""The maximum number of characters of the name of an argument."""
 _IGNORED_HEADERS = frozenset(
     {
         "accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
@@ -45,7 +47,13 @@ _MEDIA_ORDER = (
 
 
 class Operation(NamedTuple):
-    """An operation: its place in the document, and its content."""
+    """An operation of the document.
+
+    Attributes:
+        id: The `operationId`, or an empty text.
+        item: The object of the path, which the operations of other methods share.
+        content: The object of the operation.
+    """
 
     id: str
     method: str
@@ -61,7 +69,7 @@ class Operation(NamedTuple):
 
 
 class DeclaredParameter(NamedTuple):
-    """A parameter with its description for models."""
+    """A parameter with its schema and its description for callers."""
 
     parameter: Parameter
     schema: Any
@@ -70,7 +78,7 @@ class DeclaredParameter(NamedTuple):
 
 
 class DeclaredBody(NamedTuple):
-    """The body of requests, in the most suitable one of its media types."""
+    """The declared body of requests, in the media type that suits models best (`_MEDIA_ORDER`)."""
 
     media_type: str
     schema: Any
@@ -80,7 +88,10 @@ class DeclaredBody(NamedTuple):
 
 
 def find_operations(document: ApiDocument, problems: list[str], patterns: Sequence[str] = ()) -> Iterator[Operation]:
-    """Yield the operations whose place matches the patterns (see `includes`); all if there are none."""
+    """Yield the operations whose place matches the patterns (see `includes`). Without patterns, all operations match.
+
+    Adds a problem for each path that cannot be read.
+    """
     for path, node in get_mapping(document.data, "paths").items():
         try:
             item = document.resolve_node(node)
@@ -89,6 +100,7 @@ def find_operations(document: ApiDocument, problems: list[str], patterns: Sequen
             continue
         for method in METHODS:
             content = item.get(method)
+            # Keys of `paths` that do not begin with a slash are extensions.
             if not isinstance(content, Mapping) or not str(path).startswith("/"):
                 continue
             tags = [str(tag) for tag in get_list(content, "tags")]
@@ -98,7 +110,10 @@ def find_operations(document: ApiDocument, problems: list[str], patterns: Sequen
 
 
 def name_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
-    """Return the operations by the names of their tools: their ids, or else method and path, in letters for clients."""
+    """Return the operations by the names of their tools.
+
+    The name is the `operationId`, or else the method and the path, with `_` in place of unsafe characters.
+    """
     operations_by_name: dict[str, Operation] = {}
     for operation in operations:
         base = _UNSAFE.sub("_", operation.id or f"{operation.method}{operation.path}").strip("_") or operation.method
@@ -113,12 +128,14 @@ def name_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
 def _limit_name(name: str) -> str:
     if len(name) <= MAX_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: MAX_NAME - 9]}_{digest}"
+    # The digest keeps names apart that begin alike.
+    suffix = f"_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return name[: MAX_NAME - len(suffix)] + suffix
 
 
 def read_parameters(document: ApiDocument, operation: Operation) -> list[DeclaredParameter]:
     """Read the parameters of an operation and its path. Raises SourceError for one that is wrong."""
+    # A parameter of the operation overrides one of the path that has the same name and location.
     nodes: dict[tuple[str, str], Json] = {}
     for node in get_list(operation.item, "parameters") + get_list(operation.content, "parameters"):
         parameter = document.resolve_node(node)
@@ -127,9 +144,12 @@ def read_parameters(document: ApiDocument, operation: Operation) -> list[Declare
             raise SourceError("a parameter needs a `name`, and an `in` that is path, query, header or cookie")
         if location != "header" or name.lower() not in _IGNORED_HEADERS:
             nodes[name, location] = parameter
+    # Some documents do not declare the parameters of paths, but a request needs them.
     for name in VARIABLE.findall(operation.path):
         nodes.setdefault((name, "path"), {"required": True, "schema": {"type": "string"}})
-    argument_names = {"body"} if operation.content.get("requestBody") is not None else set()
+    argument_names: set[str] = set()
+    if operation.content.get("requestBody") is not None:
+        argument_names.add("body")
     parameters = []
     for (name, location), node in nodes.items():
         argument = _choose_argument(name, location, argument_names)
@@ -142,9 +162,10 @@ def _read_parameter(document: ApiDocument, node: Json, name: str, location: str,
     media_type, schema = "", node.get("schema")
     content = get_mapping(node, "content")
     if content:
-        # A parameter has at most one media type.
-        media_type = str(next(iter(content)))
-        schema = as_mapping(document.resolve_node(next(iter(content.values())))).get("schema")
+        # The `content` of a parameter has exactly one media type (OpenAPI 3.1.1, "Parameter Object").
+        first_type, media = next(iter(content.items()))
+        media_type = str(first_type)
+        schema = document.resolve_node(media).get("schema")
     style, explode = node.get("style"), node.get("explode")
     if style not in _ALLOWED_STYLES[location]:
         style = _ALLOWED_STYLES[location][0]
@@ -157,7 +178,10 @@ def _read_parameter(document: ApiDocument, node: Json, name: str, location: str,
 
 
 def _choose_argument(name: str, location: str, argument_names: Container[str]) -> str:
-    """Choose the name of an argument; clients accept only some characters."""
+    """Choose the name of the argument for a parameter: its own name, in characters clients accept.
+
+    If another argument has this name, the location is appended (`id_query`), or else a number.
+    """
     base = clean_name(name).strip("_")[:_MAX_ARGUMENT] or location
     if base not in argument_names:
         return base
@@ -187,12 +211,13 @@ def read_body(document: ApiDocument, operation: Operation) -> DeclaredBody | Non
 
 
 def _rank_media_type(media_type: Any) -> int:
+    # The last pattern of the order matches every name.
     name = str(media_type).partition(";")[0].strip().lower()
     return next(rank for rank, pattern in enumerate(_MEDIA_ORDER) if pattern.fullmatch(name))
 
 
 def list_success_responses(document: ApiDocument, operation: Operation) -> list[Json]:
-    """Return the responses of success, or the default one. Raises SourceError for a wrong reference."""
+    """Return the responses with a status of 2xx, or else the default one. Raises SourceError for a wrong reference."""
     responses = get_mapping(operation.content, "responses")
     nodes = [node for status, node in responses.items() if str(status).startswith("2")]
     if not nodes and "default" in responses:

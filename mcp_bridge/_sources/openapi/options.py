@@ -17,12 +17,14 @@ _OPERATION = re.compile(r"(!?[A-Za-z*?]+) +([/*].*)")
 
 
 def _parse_secret(value: Any) -> Any:
+    """Read text as the `value` of a credential."""
     return {"value": value} if isinstance(value, str) else value
 
 
 def _add_text_schema(schema: dict[str, Any]) -> None:
-    inner = schema["additionalProperties"]
-    schema["additionalProperties"] = {"anyOf": [inner, {"type": "string"}]}
+    """Add text to the JSON Schema of `auth`, because pydantic does not know what `_parse_secret` accepts."""
+    secret_schema = schema["additionalProperties"]
+    schema["additionalProperties"] = {"anyOf": [secret_schema, {"type": "string"}]}
 
 
 def _check_document(value: str) -> str:

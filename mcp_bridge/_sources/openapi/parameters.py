@@ -1,4 +1,7 @@
-"""Writes parameters as strings, in the styles of OpenAPI (3.1.1, 4.8.12.2 "Style Values") and RFC 6570."""
+"""Writes the values of parameters as text of a query, a path, a header or a cookie.
+
+The forms are the styles of OpenAPI (3.1.1, 4.8.12.2 "Style Values"), which come from RFC 6570.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,23 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.http_client.requests import is_header_value
 
 RESERVED = ":/?@!$'()*,;[]"
-"""The reserved characters of RFC 3986 for `allowReserved`, without those that would end or change a value: `#&+=`."""
+"""The reserved characters of RFC 3986 that `allowReserved` leaves as they are: all but `#&+=`, which would end or
+change a value."""
 _SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _ENCODED_SLASH = re.compile(r"%2F|%5C")
-_DOTS = frozenset({".", "..", "%2e", "%2e%2e", ".%2e", "%2e."})
+_DOT_SEGMENTS = frozenset({".", "..", "%2e", "%2e%2e", ".%2e", "%2e."})
 
 
 class Parameter(NamedTuple):
     """A parameter of an operation, or a field of a form.
 
-    `argument` is its name among the arguments of the tool. With a `media_type`, the value is text of this type.
+    Attributes:
+        location: `query`, `path`, `header` or `cookie`.
+        argument: The name of the tool's argument for this parameter.
+        style: How lists and objects are written, such as `form`.
+        explode: Whether the style writes each item and member on its own.
+        allow_reserved: Whether reserved characters are not percent-encoded.
+        media_type: If it is not empty, the value is written as text of this type, whatever the style says.
     """
 
     name: str
@@ -49,9 +59,10 @@ class Parameter(NamedTuple):
         return [f"{name}={separator.join(quote(text, safe=safe) for text in _list_texts(value))}"]
 
     def write_path(self, value: Any) -> str:
-        """Return the value as a part of a path, percent-encoded. Raises InvalidArguments for one that changes the path.
+        """Return the value as a segment of a path, percent-encoded.
 
-        Servers resolve `.` and `..`, also in other segments than the last, and some decode `%2F` before.
+        Raises InvalidArguments for a value that would lead to another path: servers resolve the segments `.` and `..`,
+        and some decode `%2F` before they do.
         """
         if self.media_type:
             return _check_segment(quote(write_value(value), safe=""), self.argument)
@@ -105,7 +116,7 @@ def write_value(value: Any) -> str:
 def _check_segment(text: str, argument: str) -> str:
     if not text:
         raise InvalidArguments([f"$.{argument}: must not be empty"])
-    if text.lower() in _DOTS:
+    if text.lower() in _DOT_SEGMENTS:
         raise InvalidArguments([f"$.{argument}: must not be '.' or '..', which lead to another path"])
     if ".." in _ENCODED_SLASH.split(text):
         raise InvalidArguments([f"$.{argument}: must not have '..' beside a slash, which leads to another path"])
@@ -119,7 +130,7 @@ def _write_members(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _list_texts(value: Any) -> list[str]:
-    """Return the texts to join: items, alternating names and values of members, or the value itself."""
+    """Return the texts that a separator joins: the items of a list, or the names and values of an object in turn."""
     if isinstance(value, Mapping):
         return list(chain.from_iterable(_write_members(value)))
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -128,7 +139,11 @@ def _list_texts(value: Any) -> list[str]:
 
 
 def _write_deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield `name[key][key]`, also for deeper members and items, which OpenAPI leaves open and servers accept."""
+    """Yield names such as `name[key]` with their values (the style `deepObject`).
+
+    OpenAPI does not define names for lists and for objects in objects. They are written as many servers accept them:
+    `name[key][0]` and `name[key][key]`.
+    """
     if isinstance(value, Mapping):
         for key, member in value.items():
             yield from _write_deep(f"{name}[{key}]", member)

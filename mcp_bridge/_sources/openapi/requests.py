@@ -1,4 +1,4 @@
-"""Builds the requests of an operation from the arguments of its tool."""
+"""Builds HTTP requests from the arguments of a tool and the credentials of the settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ NO_SECRETS = RequestSecrets()
 
 
 class RequestBuilder(NamedTuple):
-    """Builds requests.
+    """Builds the requests of one operation.
 
     Attributes:
+        server: The URL of the server, without a slash at its end.
         path: The template of the path.
         write_body: Encodes the body; None for operations without one.
         accept: The value of the header Accept.
@@ -56,9 +57,11 @@ class RequestBuilder(NamedTuple):
             encoded_body = self.write_body(body)
         if encoded_body.media_type and not encoded_body.parts:
             headers["content-type"] = encoded_body.media_type
+        # Some documents give operations with the same path different fragments, which are not sent.
+        path = VARIABLE.sub(lambda match: segments[match[1]], self.path.partition("#")[0])
         return ApiRequest(
             self.method.upper(),
-            self.server + VARIABLE.sub(lambda match: segments[match[1]], self.path.partition("#")[0]),
+            self.server + path,
             "&".join(query),
             headers,
             encoded_body.content,

@@ -21,24 +21,29 @@ from mcp_bridge._runtime.http_client.requests import HttpResponse
 from mcp_bridge._upstream.trust.screening import shorten_text
 
 META_KEY = "mcp-bridge/http"
-"""The key in `_meta` for the status of the response, and for its headers about further requests."""
+"""The key in `_meta` for the status of a response, and for its rate limits and links."""
 MAX_ERROR = 2_000
-"""The maximum number of characters of a body in an error."""
+"""The maximum number of characters of a response's body that an error contains."""
 MAX_DIFFERENCES = 5
-"""The maximum number of differences from the document that a note lists."""
+"""The maximum number of differences between a response and the document that a note lists."""
 HTTP_ERROR = "http_error"
 _RATE_LIMITS = ("limit", "remaining", "reset", "policy")
 _TEXT_TYPES = ("json", "xml", "yaml", "javascript", "form-url")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
-"""The next page in a Link header. It never reads a part twice: a header can be long, and the server chooses it."""
+"""The next page in a Link header (RFC 8288). The pattern never reads text twice, so a long header of a malicious server
+cannot make it slow."""
 _NO_CHARSETS = frozenset({"idna", "punycode"})
-"""Slow encodings of Python that are not for texts."""
+"""Encodings of Python that are no charsets of texts, and are slow."""
 
 
 def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_schema: bool = False) -> ToolResult:
-    """Turn a response into a result. `parameters` are the arguments of the tool by the names of query parameters.
+    """Turn a response into a result.
 
-    If the tool has an output schema (`has_schema`), a response without content has an empty object as its output.
+    Args:
+        response: The response.
+        parameters: The arguments of the tool by the names of the query parameters they set.
+        has_schema: Whether the tool has an output schema. Then a response without content has an empty object as its
+            output, because MCP requires structured content for such a tool.
     """
     meta = {META_KEY: describe_response(response)}
     if not 200 <= response.status < 300:
@@ -49,6 +54,7 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
         body = body.decode("utf-16", errors="replace").encode()
     body = body.removeprefix(codecs.BOM_UTF8)
     excess = ""
+    # The HTTP client stops reading a body at its limit.
     if response.is_truncated:
         excess = f"{len(response.body)} bytes"
     elif "json" in media_type and has_too_many_values(body):
@@ -79,7 +85,10 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
 
 
 def note_differences(result: ToolResult, validator: Validator) -> ToolResult:
-    """Return a successful result with an object as its output, and a note if the document describes another one."""
+    """Return a successful result whose output is an object, with a note if it differs from the API's document.
+
+    The tool declares an output schema of objects, so another value is wrapped as `result`.
+    """
     output = result.output
     if isinstance(output, dict) and validator.is_valid(output):
         return result
@@ -131,7 +140,7 @@ def _describe_error(response: HttpResponse) -> str:
 
 
 def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -> str:
-    """Return the arguments for the next page as a note, if the response links to it (RFC 8288), or an empty text."""
+    """Return a note with the arguments that request the next page, if the response links to one; else an empty text."""
     match = _NEXT.search(response.headers.get("link", ""))
     if match is None:
         return ""
@@ -144,7 +153,7 @@ def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -
 
 
 def _list_headers(response: HttpResponse) -> list[Content]:
-    """Return the headers that are of interest if a response has no body."""
+    """Return text with the headers that a model may need if a response has no body, as for HEAD and 201."""
     names = ("content-type", "content-length", "last-modified", "etag", "location")
     lines = [f"{name}: {response.headers[name]}" for name in names if name in response.headers]
     return [Text("\n".join(lines))] if lines else []
@@ -166,7 +175,7 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _decode_body(response: HttpResponse) -> str:
-    """Decode a body with the charset of its header; UTF-8 if there is none, or an unknown one."""
+    """Decode a body with the charset that its header names, or as UTF-8 if it names none or an unknown one."""
     match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
     charset = match[1].lower() if match is not None else "utf-8"
     try:

@@ -7,13 +7,13 @@ expanded: a reference stays a reference, and its target becomes an entry of `$de
 
 Three things make this more than a copy:
 
-- Documents are inexact. Only known keywords with valid values are kept, because one invalid keyword would make the tool
-  unusable, and arguments may follow any sensible reading (`leniency`).
-- If another schema extends a schema with `allOf`, the extended one must not be closed, or it would reject the
-  properties of the other, and must not show its subtypes, because they lead back. So it has a second definition,
-  `Pet_base`.
-- A tool has a maximum size. Definitions are collected from the nearest to the farthest; those beyond the budget become
-  schemas that accept everything.
+- Documents are inexact. Only known keywords with valid values are kept (`keywords`), because one invalid keyword would
+  make the tool unusable, and arguments may follow any sensible reading (`leniency`).
+- Suppose that `Dog` extends `Pet` with `allOf`. The `Pet` in it must not be closed, or it would reject the properties
+  of `Dog`. It must not show the subtypes of `Pet` either, because they lead back to `Dog`. So an extended schema has a
+  second definition, `Pet_base`. The code calls such a schema a part.
+- The schema of a tool has a maximum size. Definitions are collected from the nearest to the farthest, and those beyond
+  the budget become schemas that accept everything.
 """
 
 from __future__ import annotations
@@ -46,20 +46,24 @@ Schema = dict[str, Any]
 MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
-"""The numbers of values that the definitions of a tool may have; the next one is tried if references multiply them."""
-_INNER = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+"""The budgets for the definitions of a tool, in numbers of values. The next one is tried if references multiply the
+values beyond what validation accepts (MAX_SUBSCHEMAS)."""
+_SUBSCHEMA_KEYWORDS = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 MAX_MEMBERS = 300
-"""The maximum number of schemas for the same value that are read."""
+"""The maximum number of schemas that are read for one value, through references and combinators such as `allOf`."""
+
+_DefinitionKey = tuple[str, bool]
+"""What a definition is made from: a reference into the document, and whether the target is a part."""
 
 
 class Position(NamedTuple):
-    """The place of a schema.
+    """The position of a schema during its conversion.
 
     Attributes:
         depth: The number of levels since the last reference.
-        is_part: Whether another schema extends it, so it is neither closed nor shows its subtypes.
+        is_part: Whether another schema extends this one, so it is not closed and does not show its subtypes.
         reference: The reference to the schema, if it is a definition.
-        hidden: Properties of the whole that do not occur.
+        hidden: Read-only properties that other schemas of the same object declare. They cannot be required.
     """
 
     depth: int = 0
@@ -76,9 +80,9 @@ class _Definition(NamedTuple):
     """A converted definition.
 
     Attributes:
-        references: The names of its targets, as often as it refers to them.
-        values: The number of its values.
-        cost: The amount that it takes of the budget.
+        references: The names of the definitions it refers to, once for each reference.
+        values: The number of values in the converted schema.
+        cost: The number of schemas and keywords that were converted for it, which the budget limits.
     """
 
     schema: Schema
@@ -99,10 +103,12 @@ class SchemaConverter:
         self._screen = screen
         self._only_types = only_types
         self._definitions: dict[str, _Definition] = {}
-        self._names: dict[tuple[str, bool], str] = {}
-        self._references: dict[str, tuple[str, bool]] = {}
+        self._names: dict[_DefinitionKey, str] = {}
+        self._keys: dict[str, _DefinitionKey] = {}
         self._differs_as_part: dict[str, bool] = {}
+        # The read-only properties in a mapping of properties, by its `id`. The document keeps these mappings alive.
         self._hidden: dict[int, frozenset[str]] = {}
+        # The cost of the definition that is being converted.
         self._cost = 0
 
     def convert_schema(self, schema: Any) -> Schema:
@@ -116,19 +122,19 @@ class SchemaConverter:
             return schema
         for budget in BUDGETS:
             definitions = self._collect_definitions(root.references, budget)
-            # Each definition was counted when it was converted.
-            complete_definitions = {
-                name: self._definitions[name] for name, definition in definitions.items() if definition
-            }
-            complete_definitions[""] = root
-            values = {name: definition.values for name, definition in complete_definitions.items()}
-            references = {name: definition.references for name, definition in complete_definitions.items()}
+            values = {"": root.values}
+            references = {"": root.references}
+            for name, schema_of_name in definitions.items():
+                # Definitions beyond the budget are empty.
+                if schema_of_name:
+                    values[name] = self._definitions[name].values
+                    references[name] = self._definitions[name].references
             if budget == 0 or sum_references("", values, references) <= MAX_SUBSCHEMAS:
                 break
         return {**schema, "$defs": definitions}
 
     def _collect_definitions(self, references: Iterable[str], budget: int) -> dict[str, Schema]:
-        """Collect the definitions behind references, the nearest first; those beyond the budget are empty."""
+        """Collect the definitions that names refer to, breadth first. Those beyond the budget are empty."""
         definitions: dict[str, Schema] = {}
         queue = deque(references)
         while queue:
@@ -140,14 +146,14 @@ class SchemaConverter:
             definitions[name] = {}
             if budget >= 0:
                 definitions[name] = definition.schema
-                queue += dict.fromkeys(definition.references)
+                queue += definition.references
         return dict(sorted(definitions.items()))
 
     def _get_definition(self, name: str) -> _Definition:
         if name not in self._definitions:
             outer_cost, self._cost = self._cost, 0
             try:
-                reference, is_part = self._references.get(name, ("", False))
+                reference, is_part = self._keys.get(name, ("", False))
                 target = self._document.follow_reference(reference)
                 schema = self._convert_node(target, Position(0, is_part, reference))
             except SourceError:
@@ -158,33 +164,39 @@ class SchemaConverter:
         return self._definitions[name]
 
     def _name_definition(self, reference: str, is_part: bool) -> str:
-        """Return the name of a definition. It has a second name if it differs as a part of other schemas."""
+        """Return the name of the definition of a reference.
+
+        A part has the name `Pet_base` if it differs from the whole schema: if the schema is closed or has a
+        discriminator.
+        """
         if is_part and reference not in self._differs_as_part:
             members = [] if self._only_types else self._list_members({"$ref": reference})
+            # At the maximum, further members are unknown.
             self._differs_as_part[reference] = len(members) == MAX_MEMBERS or any(
                 "discriminator" in member or not is_open(member) for member in members
             )
-        key = reference, is_part and self._differs_as_part[reference]
+        has_second_definition = is_part and self._differs_as_part[reference]
+        key = reference, has_second_definition
         if key not in self._names:
             name = clean_name(reference.rpartition("/")[2]) or "schema"
-            if key[1]:
+            if has_second_definition:
                 name = f"{name}_base"
-            self._names[key] = number_name(name, self._references)
-            self._references[self._names[key]] = key
+            self._names[key] = number_name(name, self._keys)
+            self._keys[self._names[key]] = key
         return self._names[key]
 
     def _find_hidden(self, schema: Json) -> frozenset[str]:
-        """Return the hidden properties of a schema and of those that it extends."""
+        """Return the read-only properties of a schema and of those it extends."""
         names: frozenset[str] = frozenset()
         for member in self._list_members(schema):
             properties = get_mapping(member, "properties")
             if id(properties) not in self._hidden:
-                self._hidden[id(properties)] = frozenset(_list_hidden(properties, "readOnly"))
+                self._hidden[id(properties)] = frozenset(_list_properties(properties, "readOnly"))
             names |= self._hidden[id(properties)]
         return names
 
     def _list_members(self, schema: Json) -> list[Json]:
-        """List a schema and those for the same value, at most MAX_MEMBERS."""
+        """List a schema and all schemas for the same value, at most MAX_MEMBERS."""
         return list(walk_applied_schemas(schema, self._document.data, COMBINATORS, MAX_MEMBERS))
 
     def _convert_node(self, schema: Any, position: Position) -> Schema:
@@ -196,14 +208,17 @@ class SchemaConverter:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return self._convert_keywords(schema, position)
-        is_part = position.is_part or (not self._document.is_3_0 and not MEMBERS.isdisjoint(schema))
+        # Properties beside a reference extend its target; in OpenAPI 3.0, they have no effect.
+        extends_target = not self._document.is_3_0 and not MEMBERS.isdisjoint(schema)
+        is_part = position.is_part or extends_target
         result: Schema = {"$ref": f"#/$defs/{self._name_definition(reference, is_part)}"}
         if not self._document.is_3_0:
             # Only OpenAPI 3.0 ignores the keywords beside a reference.
             result |= self._convert_keywords(schema, position)
-        # Many documents write `nullable` there, for all versions.
-        is_nullable = schema.get("nullable") is True
-        return allow_null(result) if is_nullable and not self._only_types else result
+        # Many documents of all versions write `nullable` beside a reference.
+        if schema.get("nullable") is True and not self._only_types:
+            return allow_null(result)
+        return result
 
     def _convert_keywords(self, schema: Json, position: Position) -> Schema:
         if self._only_types:
@@ -217,14 +232,16 @@ class SchemaConverter:
         if types:
             result["type"] = types[0] if len(types) == 1 else types
         if self._document.is_3_0:
+            # In OpenAPI 3.0, `exclusiveMinimum: true` changes the meaning of `minimum`. In JSON Schema it is a number.
             for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
                 if schema.get(exclusive) is True and limit in result:
                     result[exclusive] = result.pop(limit)
+        # OpenAPI 3.0 calls base64 the format `byte`.
         if result.get("format") == "byte":
             del result["format"]
             result["contentEncoding"] = "base64"
         self._convert_properties(schema, result, position)
-        for key in _INNER:
+        for key in _SUBSCHEMA_KEYWORDS:
             value = schema.get(key)
             if isinstance(value, bool):
                 result[key] = value
@@ -242,15 +259,15 @@ class SchemaConverter:
         hidden_names = set(position.hidden)
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
-            own_hidden = _list_hidden(properties, "readOnly")
-            hidden_names.update(own_hidden)
-            result["properties"] = self._convert_map(properties, own_hidden, position)
+            read_only_names = _list_properties(properties, "readOnly")
+            hidden_names.update(read_only_names)
+            result["properties"] = self._convert_map(properties, read_only_names, position)
         patterns = schema.get("patternProperties")
         if isinstance(patterns, Mapping):
-            unusable = [pattern for pattern in patterns if not is_pattern(pattern)]
-            if not unusable:
-                result["patternProperties"] = self._convert_map(patterns, unusable, position)
+            if all(map(is_pattern, patterns)):
+                result["patternProperties"] = self._convert_map(patterns, (), position)
             elif schema.get("additionalProperties") is not None:
+                # Without their patterns, these properties count as additional ones.
                 result["additionalProperties"] = {}
         required = schema.get("required")
         if isinstance(required, list):
@@ -273,31 +290,36 @@ class SchemaConverter:
             hidden_names |= self._find_hidden(schema)
         for key in COMBINATORS:
             members = get_list(schema, key)
-            # The other members are the subtypes, which lead back to the schema that extends this one.
-            has_subtypes = position.is_part and "discriminator" in schema and key != "allOf"
-            if members and not has_subtypes:
+            # The alternatives of a discriminator are the subtypes, which lead back to the schema that extends this one.
+            leads_back = position.is_part and "discriminator" in schema and key != "allOf"
+            if members and not leads_back:
                 is_part = position.is_part or _is_extended(schema, key, position)
-                inner = Position(position.depth + 1, is_part, "", hidden_names)
-                result[key] = [self._convert_node(member, inner) for member in members]
+                member_position = Position(position.depth + 1, is_part, "", hidden_names)
+                result[key] = [self._convert_node(member, member_position) for member in members]
 
     def _relax_keywords(self, schema: Json, result: Schema, position: Position) -> Schema:
-        """Return a schema for every sensible reading of the document."""
+        """Return a schema that accepts the values of every sensible reading of the document."""
         if "pattern" in result:
             pattern = read_pattern(result.pop("pattern"))
             if pattern is not None:
                 result["pattern"] = pattern
         for key in ("not", "if"):
             if key in result and not is_exact(schema[key]):
+                # A `then` and an `else` that remain have no effect without `if`.
                 del result[key]
         if not is_open(schema) and (position.is_part or has_other_properties(schema)):
             result.pop("additionalProperties", None)
-        # Alternatives overlap more often than they are meant to exclude each other.
+        # The alternatives of `oneOf` often overlap, although the document does not mean to reject values of several.
         result = relax_one_of(result)
         accept_members(result)
         return result
 
     def _show_subtypes(self, schema: Json, result: Schema, position: Position) -> Schema:
-        """Return a schema with a discriminator as the alternatives of its subtypes and itself."""
+        """Return a schema that shows its subtypes, if it has a discriminator.
+
+        Alternatives that are written in the document get a description with their value of the discriminator. Otherwise
+        the result is the alternative of all subtypes and the schema itself.
+        """
         name = get_mapping(schema, "discriminator").get("propertyName")
         if position.is_part or not isinstance(name, str):
             return result
@@ -305,7 +327,7 @@ class SchemaConverter:
         for reference, value in list_subtypes(self._document, schema, position.reference).items():
             descriptions[reference] = self._screen.screen_text(f"If {name} is {value}.", "schemas")
         for member in result.get("anyOf", ()):
-            reference, _ = self._references.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
+            reference, _ = self._keys.get(str(member.get("$ref")).removeprefix("#/$defs/"), ("", False))
             if reference in descriptions:
                 member.setdefault("description", descriptions[reference])
         if "anyOf" in result or not descriptions:
@@ -315,17 +337,18 @@ class SchemaConverter:
             definition = f"#/$defs/{self._name_definition(reference, False)}"
             alternatives.append({"$ref": definition, "description": description})
         alternatives.append(result)
-        outer: Schema = {key: result[key] for key in ("title", "description", "type") if key in result}
-        return {**outer, "anyOf": alternatives}
+        annotations: Schema = {key: result[key] for key in ("title", "description", "type") if key in result}
+        return {**annotations, "anyOf": alternatives}
 
     def _convert_types(self, schema: Json, position: Position) -> Schema:
+        """Convert a schema of results: only the types of values, and null."""
         result: Schema = {}
         types = list_known_types(schema)
         if types:
             result["type"] = list(dict.fromkeys([*types, "null"]))
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
-            result["properties"] = self._convert_map(properties, _list_hidden(properties, "writeOnly"), position)
+            result["properties"] = self._convert_map(properties, _list_properties(properties, "writeOnly"), position)
         for key in ("items", "additionalProperties"):
             value = schema.get(key)
             if isinstance(value, Mapping):
@@ -337,8 +360,8 @@ class SchemaConverter:
         return relax_one_of(result)
 
 
-def _list_hidden(properties: Json, flag: str) -> list[str]:
-    """List the properties with a flag, which do not occur."""
+def _list_properties(properties: Json, flag: str) -> list[str]:
+    """List the names of properties with a flag: `readOnly` or `writeOnly`."""
     return [str(name) for name, value in properties.items() if as_mapping(value).get(flag) is True]
 
 
@@ -351,14 +374,13 @@ def is_object_schema(document: ApiDocument, schema: Any) -> bool:
 
 
 def _is_extended(schema: Json, key: str, position: Position) -> bool:
-    """Return whether the members of a combinator are extended: by properties beside it, or by each other.
-
-    An `allOf` often has only one member, because a reference could not have other keywords beside it.
-    """
+    """Return whether the members of the combinator `key` are extended: by properties beside it, or by each other."""
     if not (MEMBERS - {key}).isdisjoint(schema):
         return True
     if key != "allOf":
         return False
+    # The `allOf` of a definition extends its members. Elsewhere, one member often only adds keywords to a reference,
+    # because OpenAPI 3.0 ignores those beside `$ref`.
     return bool(position.reference) or sum(map(declares_properties, schema["allOf"])) > 1
 
 

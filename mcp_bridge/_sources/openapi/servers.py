@@ -1,4 +1,4 @@
-"""The URL of the server of an operation: that of the settings, or the first one of the operation, path or document."""
+"""Finds the URL of the server of an operation, in the settings or in the document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mcp_bridge._sources.openapi.operations import Operation
 def find_server_url(server: str, document: ApiDocument, operation: Operation) -> str:
     """Return the URL of an operation's server, without a slash at its end. Raises SourceError.
 
-    `server` is that of the settings; if it is not empty, it replaces all servers of the document.
+    `server` is the URL in the settings. If it is not empty, it replaces all servers of the document. Otherwise the
+    first server of the operation is used, or else of its path, or else of the document.
     """
     if server:
         return check_url(server)

@@ -1,4 +1,7 @@
-"""OpenApiSource: publishes the operations of an OpenAPI document as tools, and sends their requests."""
+"""OpenApiSource: the source of type `openapi`. It publishes the operations of an OpenAPI document as tools.
+
+It also owns the HTTP client of their requests, and reads the document again after an edit if it is watched.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.sources.openapi")
 
 MAX_TOOLS = 5_000
+"""The maximum number of operations that a source publishes."""
 MAX_RESPONSE = 10 * 2**20
 """The maximum number of bytes of a response."""
 MAX_NAMED = 5
-"""The maximum number of operations that a message names."""
+"""The maximum number of operations that a message lists by name."""
 
 
 class OpenApiSource(Source):
-    """The operations of the API in a document. With `watch`, the document is read again after an edit."""
+    """Publishes the operations of the API that a document describes.
+
+    With `watch` in its context, the source reads the document again after an edit. If that fails, its tools stay.
+    """
 
     Options = OpenApiOptions
     reads_secrets = True
@@ -79,7 +86,7 @@ class OpenApiSource(Source):
                 logger.error("%s: the tools stay as they were", error)
 
     async def _load_offer(self) -> Offer:
-        # A thread that still computes must not hold the shutdown.
+        # A large document takes a while, and a shutdown must not wait for it.
         document = await to_thread.run_sync(read_document, self._path, abandon_on_cancel=True)
         options = self.options
         credentials = ApiCredentials(
@@ -101,7 +108,7 @@ class OpenApiSource(Source):
         return await to_thread.run_sync(self._build_offer, builder, credentials, abandon_on_cancel=True)
 
     def _build_offer(self, builder: ToolBuilder, credentials: ApiCredentials) -> Offer:
-        problems = list[str]()
+        problems: list[str] = []
         document = credentials.document
         operations = name_operations(find_operations(document, problems, self.options.operations))
         if len(operations) > MAX_TOOLS:
@@ -114,10 +121,11 @@ class OpenApiSource(Source):
             except SourceError as error:
                 failures.setdefault(str(error), []).append(operation.place)
         for failure, places in failures.items():
-            # Often the document is wrong in the same way at many operations.
-            subject = f"{places[0]} is" if len(places) == 1 else f"{len(places)} operations are"
-            names = f" ({_list_places(places)})" if len(places) > 1 else ""
-            problems.append(f"{subject} not published{names}: {failure}")
+            # A document is often wrong in the same way at many operations, so there is one problem for all of them.
+            if len(places) == 1:
+                problems.append(f"{places[0]} is not published: {failure}")
+            else:
+                problems.append(f"{len(places)} operations are not published ({_list_places(places)}): {failure}")
         if not tools and not problems:
             raise SourceError(f"{self._path} has no operations that match `operations`")
         self._warn_of_missing_credentials(list(operations.values()), credentials)
@@ -140,10 +148,11 @@ class OpenApiSource(Source):
             )  # fmt: skip
 
     async def _send_request(self, request: ApiRequest) -> HttpResponse:
-        return await (await self._open_client()).fetch_response(request)
+        client = await self._open_client()
+        return await client.fetch_response(request)
 
     async def _open_client(self) -> HttpClient:
-        """Return the client. The first call opens it, because importing it takes a fifth of a second."""
+        """Return the HTTP client. The first call opens it, because its import would delay the start by 0.2 seconds."""
 
         def build_client() -> HttpClient:
             from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
@@ -169,4 +178,5 @@ class OpenApiSource(Source):
 
 
 def _list_places(places: Sequence[str]) -> str:
-    return ", ".join(places[:MAX_NAMED]) + (" …" if len(places) > MAX_NAMED else "")
+    text = ", ".join(places[:MAX_NAMED])
+    return f"{text} …" if len(places) > MAX_NAMED else text

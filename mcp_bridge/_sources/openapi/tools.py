@@ -1,4 +1,4 @@
-"""Builds the tool of an operation: its schemas, its hints, and the handler for its requests."""
+"""Builds the tool of an operation: its schemas, its hints, and the handler that sends its requests."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ from mcp_bridge._sources.openapi.servers import find_server_url
 from mcp_bridge._upstream.trust.screening import TextScreen
 
 Send = Callable[[ApiRequest], Awaitable[HttpResponse]]
+"""Sends a request and returns the response. Raises HttpClientError."""
 
 MAX_DESCRIPTION = 2_000
 """The maximum number of characters of the description of a tool, and of an argument."""
 MAX_OUTPUT_SCHEMA = 32 * 1024
-"""The maximum number of characters of an output schema. Lists of tools contain them, and few clients use them."""
+"""The maximum number of characters of an output schema. A larger one is left out, because it would fill the list of
+tools, and few clients use it."""
+MAX_ACCEPTED_TYPES = 8
+"""The maximum number of media types in the header Accept, besides `*/*`."""
 UNAUTHORIZED = 401
 
 
 class ToolBuilder:
-    """Builds the tools of one document."""
+    """Builds the tools of one document. `screen` removes hidden text from what the document says to models."""
 
     def __init__(
         self,
@@ -61,12 +65,14 @@ class ToolBuilder:
         """Build the tool of an operation. Raises SourceError if the document is wrong at this place."""
         document, content = self._document, operation.content
         schemes = self._credentials.choose_schemes(content) or ()
-        # The settings add some parameters to each request, so the model does not have to give them.
-        added_keys = self._credentials.list_added(schemes)
+        # Parameters that the settings add to each request are not arguments of the tool.
+        added_parameters = self._credentials.list_added(schemes)
         parameters = []
         for item in read_parameters(document, operation):
-            key = item.parameter.name.lower() if item.parameter.location == "header" else item.parameter.name
-            if (item.parameter.location, key) not in added_keys:
+            name_on_wire = item.parameter.name
+            if item.parameter.location == "header":
+                name_on_wire = name_on_wire.lower()
+            if (item.parameter.location, name_on_wire) not in added_parameters:
                 parameters.append(item)
         body = read_body(document, operation)
         writer = build_body_writer(document, body, self._inputs) if body is not None else None
@@ -116,7 +122,8 @@ class ToolBuilder:
         return self._inputs.add_definitions(schema)
 
     def _build_output_schema(self, operation: Operation) -> Schema:
-        """Return the schema of results if every response of success has the same JSON object; else an empty one."""
+        """Return the schema of results, if all successful responses are JSON objects of the same schema; else `{}`."""
+        # A response to HEAD has no body.
         if operation.method == "head":
             return {}
         schemas = []
@@ -135,11 +142,12 @@ class ToolBuilder:
 
 @dataclass(frozen=True)
 class _OperationCaller:
-    """Calls an operation.
+    """Calls one operation.
 
     Attributes:
-        arguments: Its arguments by the names of the query's parameters.
-        result_schema: The schema of its results in the document; empty if there is none.
+        schemes: The security schemes whose credentials are added to the requests.
+        arguments: The arguments of the tool by the names of the query parameters they set.
+        result_schema: The schema of results in the document; empty if there is none.
     """
 
     builder: RequestBuilder
@@ -160,6 +168,7 @@ class _OperationCaller:
             response = await self.send(self.builder.build_http_request(data or {}, secrets))
         except (HttpClientError, SourceError) as error:
             raise ToolUnavailable(f"The API did not respond: {error}.") from error
+        # A token may have expired or been replaced.
         if response.status == UNAUTHORIZED:
             self.credentials.forget()
         result = to_result(response, self.arguments, has_schema=bool(self.result_schema))
@@ -169,9 +178,10 @@ class _OperationCaller:
 
 
 def _allow_differences(schema: Schema) -> Schema:
-    """Return an output schema that describes results, and rejects no object.
+    """Return an output schema that describes results, but accepts every object.
 
-    APIs differ from their documents. A client would reject such a result by its schema, although the call took effect.
+    APIs often return other objects than their documents describe. With a strict schema, clients would reject such a
+    result, although the call took effect.
     """
     described_result = dict(schema)
     definitions = described_result.pop("$defs", None)
@@ -181,7 +191,7 @@ def _allow_differences(schema: Schema) -> Schema:
 
 
 def _choose_accept(document: ApiDocument, operation: Operation) -> str:
-    """Return the media types of successful responses, JSON first."""
+    """Return the header Accept: the media types of successful responses, JSON first."""
     media_types: dict[str, None] = {}
     for response in list_success_responses(document, operation):
         for media_type in map(str, get_mapping(response, "content")):
@@ -189,12 +199,16 @@ def _choose_accept(document: ApiDocument, operation: Operation) -> str:
                 media_types[media_type] = None
     if not media_types:
         return "*/*"
-    return ", ".join([*sorted(media_types, key=lambda name: "json" not in name)[:8], "*/*;q=0.1"])
+    json_types = [name for name in media_types if "json" in name]
+    other_types = [name for name in media_types if "json" not in name]
+    accepted_types = (json_types + other_types)[:MAX_ACCEPTED_TYPES]
+    return ", ".join([*accepted_types, "*/*;q=0.1"])
 
 
 def _describe_operation(operation: Operation) -> str:
-    """Return the description of a tool. Models need to know that an operation is deprecated."""
-    summary, text = _get_text(operation.content, "summary"), _get_text(operation.content, "description")
+    """Return the description of a tool: the summary and the description of the operation, or else its place."""
+    summary = _get_text(operation.content, "summary")
+    text = _get_text(operation.content, "description")
     if not text.startswith(summary):
         text = f"{summary}\n\n{text}".strip()
     text = text or operation.place
@@ -217,7 +231,7 @@ def _limit_text(text: str) -> str:
 
 
 def _get_hints(method: str) -> dict[str, Any]:
-    """Return the guarantees of HTTP about a method (RFC 9110, 9.2)."""
+    """Return the annotations that follow from the method (RFC 9110, 9.2: safe and idempotent methods)."""
     if method in ("get", "head", "options", "trace"):
         return add_hints(None, {"read_only": True, "open_world": True})
     if method == "delete":

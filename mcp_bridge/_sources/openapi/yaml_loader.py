@@ -1,4 +1,7 @@
-"""A loader of PyYAML for YAML 1.2 (core schema): `no` and `on` are text, dates stay text, and keys are text."""
+"""A loader of PyYAML for YAML 1.2 (core schema). PyYAML itself loads YAML 1.1.
+
+`no` and `on` are text, dates stay text, and all keys are text, as in JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class JsonTypesLoader(_BASE):  # type: ignore[misc]
-    """Loads the data types of JSON."""
+    """Loads only values of the types of JSON."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as PyYAML declares it
 
     def construct_text_mapping(self, node: Any) -> Any:
-        """Yield a mapping with text as keys, such as the `200` of responses."""
+        """Yield a mapping whose keys are text, such as the `200` of responses.
+
+        PyYAML requires a generator that yields the mapping before it fills it, so an alias can refer to it.
+        """
         mapping: dict[str, Any] = {}
         yield mapping
         self.flatten_mapping(node)
@@ -28,7 +34,7 @@ class JsonTypesLoader(_BASE):  # type: ignore[misc]
             mapping[key] = self.construct_object(value_node, deep=False)
 
     def construct_whole_number(self, node: Any) -> int:
-        """Return a number. Zeros at its beginning have no meaning."""
+        """Return an integer. In YAML 1.2, a leading zero does not make it octal, as in YAML 1.1."""
         text = str(self.construct_scalar(node))
         return int(text, 0) if text[1:2] in ("o", "x") else int(text)
 

@@ -1,7 +1,9 @@
-"""Finds the tools, resources and prompts of a module by their attributes, so that a file need not import this package.
+"""Finds the tools, resources and prompts of a module by their attributes, so a file need not import this package.
 
-Tools are entries, registries, chains, functions marked with `tool_entry` or with codomyrmex's `_mcp_tool_meta`, and
-single tools of other frameworks. Resources and prompts are entries, functions marked with one, and those of a registry.
+These values of a module become tools: entries, the entries of registries, chains, functions with the attribute
+`tool_entry` (the decorator `@tool` sets it) or `_mcp_tool_meta` (codomyrmex), and single tools of other frameworks.
+Resources and prompts are entries, functions with the attribute `resource_entry` or `prompt_entry`, and the entries of
+registries. `PythonSource` uses this module after it has imported a file.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ from mcp_bridge._json_schema.schema_checks import find_schema_problems
 
 T = TypeVar("T")
 _SERVER_NAMES = ("mcp", "server", "app")
+"""The usual names of the variable for a server, which the commands of FastMCP and the MCP SDK look for."""
 
 
 def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
-    """Find the offer of a module, in the order of its definitions; the functions `names` become tools without a mark.
+    """Find the offer of a module, in the order of its definitions.
 
-    Raises SourceError for a name that does not exist or cannot be a tool.
+    `names` are undecorated functions that become tools, too. Raises SourceError for a name that does not exist or
+    cannot be a tool.
     """
     tools: list[ToolEntry] = []
     chains: list[ToolEntry] = []
@@ -42,9 +46,9 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
             candidates += _iter_candidates(value)
             if _is_chain(value):
                 chains.append(_convert_chain(name, value))
-    # A chain may be among the tools already, by `as_tool`.
-    chains = [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
-    tools += chains
+    # The file may have published a chain itself, under another name, with `as_tool`.
+    unpublished_chains = [chain for chain in chains if not any(_runs_same_chain(chain, tool) for tool in tools)]
+    tools += unpublished_chains
     tools += [_infer_tool(module, name) for name in names]
     return Offer(
         tools=tools,
@@ -56,10 +60,10 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
 
 
 def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
-    """Add all tools of other frameworks, and the sets of tools in `names`. Return the remaining names.
+    """Add the tools of other frameworks in a module to `discovered`. Return the other names, for `find_offer`.
 
-    Opening a set may start a process or a connection, so only sets in `names` are opened. A server (FastMCP, MCPServer)
-    is published without a name in the settings.
+    Single tools are always added. A set of tools is only added if it is in `names`, because opening it may start a
+    process or a connection. A server (FastMCP, MCPServer) need not be in `names`.
     """
     prefix = f"{module.__name__}:"
     remaining_names = []
@@ -77,17 +81,20 @@ def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered:
 
 
 def _add_server(module: ModuleType, discovered: DiscoveredTools) -> None:
-    """Add the server of a module: `mcp`, `server` or `app`, as in FastMCP's and the SDK's commands, or the only one.
+    """Add the server of a module: the one with a usual name (`_SERVER_NAMES`), or the only one.
 
-    A module may mount its other servers in that one, so none is added if there are several with other names.
+    If there are several with other names, none is added: the module may mount some of them in another.
     """
     servers = {name: value for name, value in vars(module).items() if is_server(value) and not name.startswith("_")}
-    distinct = {id(value): name for name, value in servers.items()}
-    usual = next((name for name in _SERVER_NAMES if name in servers), None)
-    name = usual or (next(iter(servers)) if len(distinct) == 1 else None)
-    if name is not None:
+    if not servers:
+        return
+    usual_names = [name for name in _SERVER_NAMES if name in servers]
+    # Several variables may have the same server.
+    distinct_servers = {id(value) for value in servers.values()}
+    if usual_names or len(distinct_servers) == 1:
+        name = usual_names[0] if usual_names else next(iter(servers))
         discovered.add(f"{module.__name__}:{name}", servers[name])
-    elif servers:
+    else:
         server_names = ", ".join(f"'{server_name}'" for server_name in servers)
         discovered.problems.append(
             f"{module.__file__}: there are several servers, {server_names}. Name one of them `mcp`, or list it under "
@@ -111,7 +118,7 @@ def merge_offers(offers: Sequence[Offer], problems: Sequence[str] = ()) -> Offer
 
 
 def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
-    """Return the tools of an offer with calls that can succeed, and a line for each problem of the others."""
+    """Return the usable tools of an offer, and a line for each problem of the others."""
     runnable, problems = [], []
     for entry in offer.tools:
         handler_problems = find_handler_problems(entry.handler)
@@ -124,25 +131,33 @@ def select_runnable(offer: Offer) -> tuple[Sequence[ToolEntry], list[str]]:
 
 
 def _remove_duplicates(lists: Iterable[Sequence[T]], key: str) -> list[T]:
-    """Remove duplicates, which have the same name and handler: another file may import the entry of a registry."""
-    name, handler = attrgetter(key), attrgetter("handler")
-    by_name: dict[str, list[T]] = {}
+    """Return the entries without those that have the same name and handler as another one.
+
+    A file may import an entry of another file. Different entries with the same name stay, because the registry reports
+    them. `key` is the attribute with the name.
+    """
+    get_name, get_handler = attrgetter(key), attrgetter("handler")
+    entries_by_name: dict[str, list[T]] = {}
     for entry in chain.from_iterable(lists):
-        same_name = by_name.setdefault(name(entry), [])
-        if not any(handler(same_entry) == handler(entry) for same_entry in same_name):
-            same_name.append(entry)
-    return list(chain.from_iterable(by_name.values()))
+        namesakes = entries_by_name.setdefault(get_name(entry), [])
+        if not any(get_handler(namesake) == get_handler(entry) for namesake in namesakes):
+            namesakes.append(entry)
+    return list(chain.from_iterable(entries_by_name.values()))
 
 
 def _iter_candidates(value: Any) -> Iterator[Any]:
-    """Yield possible resources and prompts: the value, its marks, and the contents of a registry."""
+    """Yield what may be a resource or a prompt: the value, its marks, and the contents of a registry."""
     yield value
     if callable(value):
-        yield from (getattr(value, name) for name in ("resource_entry", "prompt_entry") if _has(value, name))
+        for name in ("resource_entry", "prompt_entry"):
+            if _has(value, name):
+                yield getattr(value, name)
     if _is_registry(value):
-        catalogs = [getattr(value, name) for name in ("resources", "templates", "prompts") if _has(value, name)]
-        for catalog in catalogs:
-            yield from catalog if isinstance(catalog, Iterable) else ()
+        for name in ("resources", "templates", "prompts"):
+            if _has(value, name):
+                catalog = getattr(value, name)
+                if isinstance(catalog, Iterable):
+                    yield from catalog
 
 
 def _find_tools(name: str, value: Any) -> Iterator[ToolEntry]:
@@ -212,20 +227,24 @@ class ForeignChain(CheckedHandler):
         return result.context
 
     def list_problems(self) -> Sequence[str]:
-        """List the problems from the chain's own `validate`, if it works."""
+        """List the problems the chain's own `validate` finds, if the chain has one and it works."""
         try:
             validation = self.chain.validate()
-            return [] if validation.valid else list(map(str, validation.errors)) or ["its own validation fails"]
+            if validation.valid:
+                return []
+            return list(map(str, validation.errors)) or ["its own validation fails"]
         except Exception:
             # The validation is third-party code. A call will report its problem.
             return []
 
 
 def _runs_same_chain(chain: ToolEntry, tool: ToolEntry) -> bool:
-    """Return whether a tool was made with `as_tool` from the chain of a variable."""
-    ours: Any = chain.handler
-    theirs: Any = tool.handler
-    return type(theirs) is type(ours) and hasattr(ours, "steps") and theirs.steps is ours.steps
+    """Return whether a tool was made with `as_tool` from the same chain: their handlers have the same list of steps."""
+    chain_handler: Any = chain.handler
+    tool_handler: Any = tool.handler
+    if type(tool_handler) is not type(chain_handler) or not hasattr(chain_handler, "steps"):
+        return False
+    return tool_handler.steps is chain_handler.steps
 
 
 def _convert_codomyrmex(name: str, value: Any) -> ToolEntry:

@@ -1,4 +1,4 @@
-"""The lifespan of a Python file, for the tools, resources and prompts of its source."""
+"""Runs the lifespan of a Python file, and gives its value to the tools, resources and prompts of the file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ async def run_with_lifespan(offer: Offer) -> AsyncIterator[Offer]:
 
 
 def _bind_lifespan(entry: E, value: Any) -> E:
-    """Return an entry with the value in the context of its handler; the entry itself if it takes no context."""
+    """Return an entry whose handler gets the value as `ctx.lifespan`. One that takes no context stays the same."""
     prepared_entry = PreparedEntry(entry)
     if prepared_entry.context is None:
         return entry
     handler = prepared_entry.handler
     bound: Callable[..., Any]
+    # The bound handler has to be async exactly if the handler is, because sync handlers run in threads.
     if prepared_entry.is_async:
 
         async def run_bound_async(data: Any, ctx: RunningCall) -> Any:

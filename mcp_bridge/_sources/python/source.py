@@ -1,4 +1,8 @@
-"""PythonSource: imports Python files or a module, publishes their offer, and can reload them after an edit."""
+"""PythonSource: imports Python files or a module, publishes their offer, and can reload them after an edit.
+
+An offer consists of what the code defines, and of the tools of its toolboxes: sets of tools of other frameworks, which
+have to be opened, such as a connection to a server. A file may also have a lifespan, which lasts as long as the offer.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +37,15 @@ if TYPE_CHECKING:
     from mcp_bridge._sources.python.options import PythonOptions
 
 logger = logging.getLogger("mcp_bridge.sources.python")
-_RELOADED = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
+_RELOAD_MESSAGE = "source %r reloaded: %d tools, %d resources and templates, %d prompts"
 
 
 class PythonSource(Source):
-    """Tools, resources and prompts from a file or folder (`path`) or from a module (importable from `directory`).
+    """Publishes tools, resources and prompts from a file or a folder (`path`), or from a module.
 
-    `tools` names functions to publish without a mark, and sets of tools of other frameworks to open. With `watch`, an
-    edited file is imported again; if that fails, the error is logged and the tools stay as they were.
+    A module is imported with `directory` on the path. `tools` names undecorated functions to publish, and toolboxes to
+    open. With `watch`, an edited file is imported again. If that fails, the error is logged, and the tools stay as they
+    were.
     """
 
     describes_server = True
@@ -78,7 +83,7 @@ class PythonSource(Source):
 
     @classmethod
     def build(cls, name: str, options: PythonOptions, context: SourceContext) -> Self:
-        """Build the source. A path such as "." has a name only together with the folder of the settings."""
+        """Build the source. If `path` is ".", the name of the source is that of the settings' folder."""
         path = context.directory / options.path if options.path is not None else None
         return cls(
             name or Path(os.path.abspath(path or "")).stem,
@@ -90,12 +95,16 @@ class PythonSource(Source):
         )
 
     async def run(self, publish: Publish) -> None:
-        """Publish an offer, and again after edits and changes of toolboxes. Raises SourceError for an empty one."""
+        """Publish the offer, and publish again after edits and after changes of toolboxes.
+
+        Raises SourceError if the lifespan cannot start, or if there is nothing to publish.
+        """
         stamps = self._read_stamps()
         result = self._load_modules()
         if not self._watch:
             async with run_with_lifespan(result.offer) as offer:
                 await publish_toolboxes(result.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, offer), publish)
+                # The offer differs if it has a lifespan, which must not end before the source.
                 if offer is not result.offer:
                     await anyio.sleep_forever()
             return
@@ -104,7 +113,7 @@ class PythonSource(Source):
             try:
                 await tasks.start(publisher.publish, result)
             except SourceError as error:
-                # An edit can repair it.
+                # An edit can repair the file.
                 publish(Offer(problems=[str(error)]))
             async for new_result in self._reload_after_edits(stamps, is_broken=bool(result.errors)):
                 try:
@@ -113,10 +122,10 @@ class PythonSource(Source):
                     logger.error("%s: the tools stay as they were", error)
 
     def list_files(self) -> Sequence[Path]:
-        """Return the files of the source, or its folder, and the files that they import from there.
+        """Return the files of the source, with the files they import from its folder, or the folder as a whole.
 
-        A folder with the settings or the user's home is not returned itself, except while files are watched, because a
-        sandbox has an edited file only with its folder.
+        The folder as a whole is not returned if it contains the user's home. If it contains the settings, it is only
+        returned while files are watched, because a sandbox sees an edited file only if it has the folder.
         """
         if self._module is not None:
             return find_source_files(self._directory, modules=[self._module.partition(".")[0]])
@@ -128,9 +137,9 @@ class PythonSource(Source):
         return find_source_files(root, _list_python_files(path))
 
     def load(self) -> Offer:
-        """Import everything and return its offer, without the tools of sets that have to be opened first.
+        """Import everything and return the offer, without the tools of toolboxes.
 
-        Files with an import error are among the problems.
+        Files that cannot be imported are among the problems of the offer.
         """
         return self._load_modules().offer
 
@@ -147,25 +156,28 @@ class PythonSource(Source):
                 except SourceError as error:
                     problems.append(str(error))
         offer = merge_offers(offers)
-        tools, unrunnable = select_runnable(offer)
+        tools, tool_problems = select_runnable(offer)
         offer = replace(offer, tools=tools)
-        foreign, duplicates = remove_duplicates(discovered.tools, _get_taken_names(offer))
-        tool_problems = [*unrunnable, *discovered.problems, *duplicates]
-        offer = replace(offer, tools=[*offer.tools, *foreign])
-        if not (problems or tool_problems or discovered.toolboxes or offer.entries or offer.server):
+        foreign_tools, duplicate_problems = remove_duplicates(discovered.tools, _get_taken_names(offer))
+        tool_problems += [*discovered.problems, *duplicate_problems]
+        offer = replace(offer, tools=[*offer.tools, *foreign_tools])
+        is_empty = not (offer.entries or offer.server or discovered.toolboxes)
+        if is_empty and not problems and not tool_problems:
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
         offer = replace(offer, problems=[*offer.problems, *problems, *tool_problems])
         return _LoadResult(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
 
     def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
+        """Yield the modules that can be imported, and add a problem for each of the others."""
+        imports: list[Callable[[], ModuleType]]
         if self._module is not None:
-            loads: list[Callable[[], ModuleType]] = [partial(import_module, self._module, self._directory)]
+            imports = [partial(import_module, self._module, self._directory)]
         else:
-            loads = [partial(import_file, path) for path in self._find_files(problems)]
-        for load in loads:
+            imports = [partial(import_file, path) for path in self._find_files(problems)]
+        for import_one in imports:
             try:
-                yield load()
+                yield import_one()
             except SourceError as error:
                 problems.append(str(error))
 
@@ -177,15 +189,17 @@ class PythonSource(Source):
         return _list_python_files(self._path)
 
     def _select_names(self, module: ModuleType) -> Sequence[str]:
-        """Return the functions in `tools` of a module; in a folder, any of the files may have one."""
+        """Return the names in the option `tools` that a module should have. In a folder, another file may have them."""
         if self._path is not None and self._path.is_dir():
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
     async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_LoadResult]:
-        """Yield the result of loading after each edit. `stamps` reveal edits from before the watcher was ready.
+        """Import the files again after each edit, and yield the result unless an import fails.
 
-        After an edit has repaired a source that `is_broken`, the log reports it at the default level, like the error.
+        `stamps` are those of the last import. They reveal edits that happened before the watcher was ready. If the
+        source `is_broken` and an edit repairs it, the message has the level WARNING, so users who have seen the error
+        see it, too.
         """
         async for is_edit in _watch_edits(self._root):
             if is_edit or self._read_stamps() != stamps:
@@ -198,12 +212,12 @@ class PythonSource(Source):
                     offer = result.offer
                     resources = len(offer.resources) + len(offer.templates)
                     level = logging.WARNING if is_broken else logging.INFO
-                    logger.log(level, _RELOADED, self.name, len(offer.tools), resources, len(offer.prompts))
+                    logger.log(level, _RELOAD_MESSAGE, self.name, len(offer.tools), resources, len(offer.prompts))
                 is_broken = bool(result.errors)
             stamps = self._read_stamps()
 
     def _read_stamps(self) -> dict[Path, int]:
-        """Return when each file of this source was modified, in nanoseconds."""
+        """Return the times of the last edits of this source's files, in nanoseconds."""
         paths = _list_python_files(self._path) if self._path is not None and self._path.exists() else []
         return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
 
@@ -215,7 +229,7 @@ class PythonSource(Source):
 
 
 class _LoadResult(NamedTuple):
-    """The result of an import. A reload fails if it has `errors`."""
+    """The result of importing all files. If it has `errors`, a reload does not publish it."""
 
     offer: Offer
     toolboxes: Mapping[str, Toolbox]
@@ -223,21 +237,25 @@ class _LoadResult(NamedTuple):
 
 
 class _Publisher:
-    """Publishes the last result of loading, with the tools of its toolboxes."""
+    """Publishes the result of each import, with the tools of its toolboxes.
+
+    Each result has a task, which keeps its lifespan and its toolboxes open until the next result takes its place.
+    """
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
-        self._last = anyio.CancelScope()
+        self._last_scope = anyio.CancelScope()
 
     async def publish(self, result: _LoadResult, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Replace the last offer, and close its toolboxes. The task has started once the new offer is published.
+        """Publish an offer in place of the last one, and end the task of the last one.
 
-        An empty offer is published too: the next edit may add a tool.
+        The task has started once the offer is published. An empty offer is published too, because the next edit may add
+        a tool.
         """
         with anyio.CancelScope() as scope:
             async with run_with_lifespan(result.offer) as offer, open_toolboxes(result.toolboxes) as toolboxes:
-                self._last.cancel()
-                self._last = scope
+                self._last_scope.cancel()
+                self._last_scope = scope
                 self._publish(_add_toolboxes(offer, toolboxes))
                 task_status.started()
                 while toolboxes.is_open:
@@ -258,9 +276,9 @@ def _get_taken_names(offer: Offer) -> dict[str, str]:
 
 
 async def _watch_edits(root: Path) -> AsyncIterator[bool]:
-    """Yield True after each edit below `root`, and False after half a second without one.
+    """Yield True after each edit of a Python file below `root`, and False after half a second without one.
 
-    A shutdown waits as long for the watcher.
+    A shutdown waits until the watcher returns, so its timeout (`rust_timeout`, in milliseconds) is short.
     """
     # The import takes 30 ms, and only --reload needs it.
     import watchfiles
@@ -274,7 +292,7 @@ async def _watch_edits(root: Path) -> AsyncIterator[bool]:
 
 
 def _list_python_files(target: Path) -> list[Path]:
-    """Return the path if it is a file, or a folder's Python files without a `_` at the start."""
+    """Return the path if it is a file, or the Python files in a folder whose names do not begin with `_`."""
     if target.is_file():
         return [target]
     return sorted(path for path in target.glob("*.py") if not path.name.startswith("_"))

@@ -1,9 +1,9 @@
-"""Further connections to a server: those of single clients, which share nothing, and the one of the other era.
+"""Further connections to a server: those of single clients, and the one in the other era.
 
-UpstreamSource has the first connection, and its offer is published. A call uses a further one in two cases: with
-`sessions: client`, if its client has a session, and if its era differs from that of the first connection. The first
-such call opens the connection, the others wait for it. If the tool has another definition there, the call is rejected,
-because the model knows only the published one.
+UpstreamSource has the first connection, whose offer is published. A call uses a further connection in two cases: if
+`sessions` is `client` or a number and the client has a session, or if the era of the call differs from that of the
+first connection. The first such call opens the connection, and others wait for it. If the tool has another definition
+there, the call is rejected, because the model knows only the published one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from mcp_bridge._upstream.messages import NOT_RECEIVED
 from mcp_bridge._upstream.session import Era, UpstreamSession
 
 Key = tuple[str, str | None, Era]
-
+"""The key of a further connection: the client's session, its principal, and the era. The shared connection in the other
+era has the session ""."""
 
 IDLE_TIMEOUT = 1800.0
 """Seconds without a call after which the connection of a client ends."""
@@ -58,7 +59,14 @@ class MissingEra(Exception):
 
 
 class ClientUpstream:
-    """The connection of one client (see `KeptSession`)."""
+    """A further connection, as a LimitedSession.
+
+    Attributes:
+        settled: Set when the connection is ready or has failed.
+        is_ready: Whether the session could be used when the connection was settled.
+        lacks_era: Whether the server does not speak the era of the connection.
+        changed_tools: The tools whose definitions differ from the published ones.
+    """
 
     def __init__(self, on_end: Callable[[str], None], owner: str | None) -> None:
         self.link = ConnectionLink(on_end)
@@ -71,22 +79,22 @@ class ClientUpstream:
         self.last_used = math.inf
 
     def handle_ready(self, changed_tools: frozenset[str]) -> None:
-        """Release the calls that wait for the connection, except those of changed tools."""
-        self.is_ready, self.changed_tools = True, changed_tools
+        """Release the calls that wait for the connection. Calls of changed tools will be rejected."""
+        self.is_ready = True
+        self.changed_tools = changed_tools
         self.settled.set()
 
     def release(self) -> None:
-        """Count one call fewer."""
+        """Note the end of a call."""
         self.calls -= 1
         self.last_used = anyio.current_time()
 
 
 class ClientSessions:
-    """The further connections to one server, by era and, with `sessions: client`, by session.
+    """The further connections to one server, by era and, unless `sessions` is `shared`, by session.
 
-    Calls without a session, or without `limits`, use the first connection or the shared one of the other era. A
-    connection ends when its client disconnects, or as `limits` says (see `choose_session_to_end`). One that has ended
-    is replaced by the next call.
+    A connection of a client ends when the client disconnects, when it has been idle for IDLE_TIMEOUT, or when another
+    client needs its place (`choose_session_to_end`). The next call opens a new one.
     """
 
     def __init__(self, first: FirstConnection, options: UpstreamOptions) -> None:
@@ -108,10 +116,11 @@ class ClientSessions:
 
     async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         """Send the request of a call to the connection for this client and era. Raises RpcError and CallError."""
-        choice, session = self._first.choice, "" if self._is_shared else ctx.session
+        choice = self._first.choice
+        session = "" if self._is_shared else ctx.session
         era = choice.choose_era(method, params, ctx)
         if era != choice.first_era:
-            # The first connection shows which eras the server speaks.
+            # Only the first connection shows which eras the server speaks, so the choice is repeated after it.
             await self._first.require_session()
             era = choice.choose_era(method, params, ctx)
         try:
@@ -121,6 +130,7 @@ class ClientSessions:
                 key = (session, ctx.principal, era) if session else ("", None, era)
                 result = await self._forward_further(key, method, params, ctx)
         except RpcError as error:
+            # The next choice for this tool is the other era, so this ends after one repetition.
             if choice.check_result(era, method, params, error):
                 return await self.forward(method, params, ctx)
             raise
@@ -134,6 +144,7 @@ class ClientSessions:
         try:
             return await self._forward_once(key, method, params, ctx)
         except MissingEra:
+            # From now on, the choice is the era of the first connection.
             return await self.forward(method, params, ctx)
         except RpcError as error:
             if error.code != NOT_RECEIVED:
@@ -147,9 +158,10 @@ class ClientSessions:
 
     async def _forward_once(self, key: Key, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
         if key not in self._connections:
-            # The first connection shows whether the server can be reached.
+            # If the first connection fails, a further one would fail as well.
             await self._first.require_session()
-        upstream = self._connections.get(key) or self._add(key, ctx)
+        # Another call may have opened the connection in the meantime.
+        upstream = self._connections.get(key) or self._open_connection(key, ctx)
         upstream.calls += 1
         try:
             await upstream.settled.wait()
@@ -166,26 +178,29 @@ class ClientSessions:
         finally:
             upstream.release()
 
-    def _add(self, key: Key, ctx: RunningCall) -> ClientUpstream:
+    def _open_connection(self, key: Key, ctx: RunningCall) -> ClientUpstream:
         if self._tasks is None:
             raise ToolUnavailable(f"The server '{self.name}' is not available: the bridge is shutting down.")
-        owner, label = get_owner(ctx) if key[0] else None, f"connections to the server '{self.name}'"
+        session, _, _ = key
+        owner = get_owner(ctx) if session else None
+        label = f"connections to the server '{self.name}'"
         ended_key = choose_session_to_end(self._connections.items(), self._session_limit, owner, label)
         if ended_key is not None:
             self._end(ended_key, "another client needs its connection")
         upstream = self._connections[key] = ClientUpstream(lambda reason: self._forget(key, upstream), owner)
         self._tasks.start_soon(self._run_connection, key, upstream)
-        if key[0]:
+        if session:
             end_with_client(ctx, self._connections, key, lambda key: self._end(key, "the client has disconnected"))
         return upstream
 
     async def _run_connection(self, key: Key, upstream: ClientUpstream) -> None:
+        session, _, era = key
         try:
-            # A connection that is ending still has its process.
+            # A connection that is being closed still has its process, so its slot is not free yet.
             async with self._slots:
                 if not upstream.link.ended.is_set():
                     upstream.link.reason = await self._first.serve_further(
-                        upstream.link, key[2], upstream.handle_ready, has_one_client=bool(key[0])
+                        upstream.link, era, upstream.handle_ready, has_one_client=bool(session)
                     )
         except MissingEra:
             upstream.lacks_era = True
@@ -195,6 +210,7 @@ class ClientSessions:
             upstream.settled.set()
 
     def _forget(self, key: Key, upstream: ClientUpstream) -> None:
+        """Remove a connection, unless another one has its key."""
         if self._connections.get(key) is upstream:
             del self._connections[key]
 

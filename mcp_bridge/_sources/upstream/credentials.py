@@ -1,4 +1,8 @@
-"""The address of a server with references to credentials in its headers or environment variables."""
+"""The address of a server whose headers or environment variables refer to credentials.
+
+The references are resolved for each connection, so changed credentials are used after a new connection at the latest.
+Over HTTP, `ReadValues` reads them again when the server rejects a request.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ ReadValues = Callable[[], Awaitable[Values]]
 
 
 class StoredAuth(Protocol):
-    """Signs requests with the tokens from a sign-in of the user."""
+    """Adds the tokens to requests the user got by `mcp-bridge login`."""
 
     add_secrets: Callable[[Iterable[str]], None]
 
@@ -31,9 +35,14 @@ class StoredAuth(Protocol):
 
 @dataclass(slots=True)
 class CredentialAddress:
-    """An address that is built for each connection, with the credentials behind `values` at this time.
+    """An address that is built for each connection, with the current credentials.
 
-    `build` also gets a function to read them again.
+    Attributes:
+        key: The setting with the values: `headers` or `env`.
+        values: The values of the setting. Some of them are references.
+        build: Builds the address from resolved values and a function that reads them again.
+        auth: Adds the tokens of a sign-in, or None.
+        add_secrets: Has secrets redacted in everything clients receive.
     """
 
     label: str
@@ -60,13 +69,14 @@ class CredentialAddress:
         return {**self.values, **{name: credential.value for name, credential in credentials.items()}}
 
     def _read_credentials(self) -> dict[str, Credential]:
-        references = {name: value for name, value in self.values.items() if has_reference(value)}
-        credentials = {
-            name: read_credential(value, f"{self.key}.{name}", os.environ) for name, value in references.items()
-        }
-        for name, credential in credentials.items():
+        credentials: dict[str, Credential] = {}
+        for name, value in self.values.items():
+            if not has_reference(value):
+                continue
+            credential = read_credential(value, f"{self.key}.{name}", os.environ)
             if self.key == "headers" and not (credential.secret.isascii() and credential.secret.isprintable()):
                 raise SourceError(f"{self.key}.{name}: the credential has characters that a header cannot have")
+            credentials[name] = credential
         return credentials
 
 
@@ -76,7 +86,7 @@ def resolve_later(
     build: Callable[[Values, ReadValues | None], UpstreamAddress],
     auth: StoredAuth | None = None,
 ) -> UpstreamAddress:
-    """Build an address from values. If they refer to credentials, these are read for each connection."""
+    """Return the address that `build` makes from the values, or a CredentialAddress if they refer to credentials."""
     address = build(values, None)
     if auth is not None or any(map(has_reference, values.values())):
         return CredentialAddress(address.label, key, values, build, auth)

@@ -1,4 +1,7 @@
-"""Turns the lists of a server into entries with handlers that forward each call to the server."""
+"""Builds entries from the items of a server's lists, with handlers that forward each call to the server.
+
+It also reads the results of the server: they become ToolResults, further questions (NeedsInput) or errors of the call.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ MAX_NAME = 8 * 1024
 """The maximum number of characters of a name or a URI."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CLIENT_CAPABILITIES = {"elicitation": ("form", "url"), "sampling": ("tools", "context"), "roots": ()}
-"""The capabilities that servers may require of clients, and their options."""
+"""The capabilities, with their options, that a server may require of a client. Others cannot be relayed."""
 _RESOURCE_NOT_FOUND = -32002
 """The error code of handshake servers for an unknown resource."""
 
@@ -95,7 +98,8 @@ class EntryBuilder:
         """Build a resource template. Raises KeyError and TypeError for an invalid listing."""
         text = _read_text(template, "uriTemplate")
 
-        # Our parser reads fewer templates than RFC 6570 allows. The server itself reads the variables of the others.
+        # Our parser supports only a part of RFC 6570. With another template, calls pass the URI as a whole, and the
+        # server finds the variables in it.
         is_opaque = bool(check_template(text.replace(" ", "%20")))
 
         async def read_expanded(data: Any, ctx: RunningCall) -> Any:
@@ -134,6 +138,7 @@ class EntryBuilder:
     async def _forward(
         self, method: str, params: dict[str, Any], ctx: RunningCall, read_result: Callable[[Json], Any]
     ) -> Any:
+        # A stateless server has asked the user before, and gets the answers with the repeated request.
         if ctx.answers or ctx.state is not None:
             params |= questions.render_continuation(ctx.answers, ctx.state)
         try:
@@ -143,32 +148,35 @@ class EntryBuilder:
         try:
             if result.get("resultType") == "input_required":
                 needs = questions.read_needs(result.get("inputRequests") or {}, result.get("requestState"))
-                name = self.forwarder.name
-                return NeedsInput(
-                    {key: screen_question(question, name) for key, question in needs.questions.items()}, needs.state
-                )
+                screened_questions = {}
+                for key, question in needs.questions.items():
+                    screened_questions[key] = screen_question(question, self.forwarder.name)
+                return NeedsInput(screened_questions, needs.state)
             return read_result(result)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"The server '{self.forwarder.name}' returned a result that is malformed: {shorten_text(str(error))}"
             raise ToolError(text, code="server_error") from error
 
     def _build_completions(self, reference: Json, names: Sequence[str]) -> dict[str, Callable[..., Any]]:
+        """Return a completion function for each of these arguments, if the server has completions."""
+
         def build_function(argument: str) -> Callable[..., Any]:
             async def suggest_values(value: str, arguments: Mapping[str, str]) -> Any:
-                completed_argument = {"name": argument, "value": value}
-                context = {"context": {"arguments": dict(arguments)}} if arguments else {}
-                result = await self.forwarder.request_completion(
-                    {"ref": reference, "argument": completed_argument, **context}
-                )
+                params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
+                if arguments:
+                    params["context"] = {"arguments": dict(arguments)}
+                result = await self.forwarder.request_completion(params)
                 return result.get("completion") or ()
 
             return suggest_values
 
-        return {name: build_function(name) for name in names} if self.completes else {}
+        if not self.completes:
+            return {}
+        return {name: build_function(name) for name in names}
 
 
 def read_tool_result(result: Json) -> ToolResult:
-    """Return a result of tools/call as it is on the wire as a ToolResult."""
+    """Return the ToolResult for a result of tools/call on the wire."""
     content = result.get("content", [])
     if not isinstance(content, list):
         raise TypeError("its content is not a list")
@@ -188,7 +196,7 @@ def read_tool_result(result: Json) -> ToolResult:
 
 
 def describe_failure(error: RpcError, method: str, name: str) -> CallError:
-    """Return the error response of the server `name` as the error of a call."""
+    """Return the error of a call for an error response of the server `name`."""
     if error.code == CONNECTION_CLOSED:
         return ToolUnavailable(f"The server '{name}' ended during the call. Retry the call.")
     if error.code == MISSING_CAPABILITY and (capabilities := _read_required_capabilities(error.data)):
@@ -203,11 +211,12 @@ def describe_failure(error: RpcError, method: str, name: str) -> CallError:
 def _read_required_capabilities(data: Any) -> dict[str, Any]:
     """Return the capabilities that a server requires of clients, if they can be relayed."""
     capabilities = _read_mapping(data, REQUIRED) if isinstance(data, Mapping) else {}
-    return {
-        name: {option: {} for option in _read_mapping(capabilities, name) if option in options}
-        for name, options in _CLIENT_CAPABILITIES.items()
-        if name in capabilities
-    }
+    required: dict[str, Any] = {}
+    for name, options in _CLIENT_CAPABILITIES.items():
+        if name in capabilities:
+            required_options = _read_mapping(capabilities, name)
+            required[name] = {option: {} for option in options if option in required_options}
+    return required
 
 
 def _read_block(block: Any) -> Content:
@@ -216,14 +225,17 @@ def _read_block(block: Any) -> Content:
 
 
 def _read_meta(result: Json) -> Json | None:
-    """Return the `_meta` of a result without the name of the server, or None."""
+    """Return the `_meta` of a result, or None. The bridge names itself as the server, so key is left out."""
     meta = result.get("_meta") or {}
     return {key: value for key, value in meta.items() if key != SERVER_INFO} or None
 
 
 def _read_resource_result(result: Json) -> ToolResult:
-    listed = result.get("contents") or ()
-    blocks = [from_block({"type": "resource", "resource": item, "_meta": item.get("_meta")}) for item in listed]
+    # Each item has the form of the resource in an embedded resource.
+    blocks = [
+        from_block({"type": "resource", "resource": item, "_meta": item.get("_meta")})
+        for item in result.get("contents") or ()
+    ]
     resources = [block for block in blocks if isinstance(block, EmbeddedResource)]
     if not resources:
         raise ResourceNotFound("The server returned no contents for this resource.")
@@ -252,6 +264,7 @@ def _read_mapping(item: Json, key: str) -> dict[str, Any]:
 
 
 def _read_presentation(item: Json) -> dict[str, Any]:
+    """Return the fields of an entry for clients. The bridge's own keys of `_meta` are left out."""
     title, icons = item.get("title"), item.get("icons")
     return {
         "title": title if isinstance(title, str) else None,
@@ -262,12 +275,11 @@ def _read_presentation(item: Json) -> dict[str, Any]:
 
 def _read_resource_fields(item: Json) -> dict[str, Any]:
     media_type = item.get("mimeType")
+    is_valid = isinstance(media_type, str) and media_type.isprintable() and media_type.isascii()
     return {
         "name": str(item.get("name") or ""),
         "description": str(item.get("description") or ""),
-        "mime_type": media_type
-        if isinstance(media_type, str) and media_type.isprintable() and media_type.isascii()
-        else None,
+        "mime_type": media_type if is_valid else None,
         "annotations": _read_mapping(item, "annotations"),
         **_read_presentation(item),
     }

@@ -1,9 +1,13 @@
 """Chooses the protocol era of connections and calls to one server.
 
-A server that speaks both eras asks users in two ways: by requests while a call is open, which only the handshake
-versions have, or by input requests, which only 2026-07-28 has. A server at a URL therefore serves each client in the
-client's era, as if it were connected directly. A program has one process, whose state its clients share; it is started
-in the handshake era, in which code can wait for answers and the SDKs also translate input requests.
+The eras are the handshake versions (up to 2025-11-25) and the stateless ones (from 2026-07-28). A tool asks its user by
+requests while the call is open, which only the handshake versions have, or by input requests, which only the stateless
+versions have. A server may speak both eras, with tools of both kinds.
+
+So a call to a server at a URL uses the era of the client, as if the client were connected directly. A server with a
+command has one process and state for all clients. It is started in the handshake era, because code can wait for answers
+there, and the SDKs also translate input requests. If a tool fails because it asks in the way of the other era, its
+further calls use that era.
 """
 
 from __future__ import annotations
@@ -21,12 +25,12 @@ from mcp_bridge._protocol.wire.protocol_versions import STATELESS, has_feature
 from mcp_bridge._upstream.session import Era
 
 Protocol = Literal["auto", "handshake", "stateless"]
-_OTHER: Mapping[Era, Era] = {"handshake": "stateless", "stateless": "handshake"}
+_OTHER_ERA: Mapping[Era, Era] = {"handshake": "stateless", "stateless": "handshake"}
 _WRONG_ERA: Mapping[Era, re.Pattern[str]] = {
     "stateless": re.compile("server-initiated requests", re.IGNORECASE),
     "handshake": re.compile("returned an invalid result", re.IGNORECASE),
 }
-"""What errors of the MCP SDK and of FastMCP contain if a tool asks in the way of the other era."""
+"""Text in the errors of the MCP SDK and of FastMCP if a tool asks in the way of the other era, by the used era."""
 
 
 class EraChoice:
@@ -37,8 +41,9 @@ class EraChoice:
         self.eras: Sequence[Era] = both if protocol == "auto" else (protocol,)
         self._follows_clients = follows_clients
         self._has_other = protocol == "auto"
-        # The tools that ask the user, if that works in one era only.
+        # The tools that have shown that they work in one era only.
         self._eras_by_tool: dict[str, Era] = {}
+        # The tools whose results only the stateless versions can express.
         self._stateless_tools: frozenset[str] = frozenset()
 
     @property
@@ -47,13 +52,14 @@ class EraChoice:
         return self.eras[0]
 
     def adopt_era(self, era: Era) -> None:
-        """Begin with this era in further connections, because the server speaks it."""
+        """Note the era the first connection speaks after its negotiation."""
         if era != self.first_era:
+            # The negotiation tried the first era before.
             self.prefer_other_era()
             self.note_missing_era()
 
     def prefer_other_era(self) -> None:
-        """Begin with the other era: some servers end at an unknown request."""
+        """Try the other era first from now on."""
         self.eras = self.eras[::-1]
 
     def note_missing_era(self) -> None:
@@ -62,28 +68,30 @@ class EraChoice:
 
     def read_tools(self, tools: Sequence[ToolEntry]) -> None:
         """Note the tools with structured results that are not objects. Only 2026-07-28 has these."""
-        schemas = ((tool.name, tool.output_schema) for tool in tools)
-        self._stateless_tools = frozenset(
-            name for name, schema in schemas if schema and schema.get("type", "object") != "object"
-        )
+        names = set()
+        for tool in tools:
+            if tool.output_schema and tool.output_schema.get("type", "object") != "object":
+                names.add(tool.name)
+        self._stateless_tools = frozenset(names)
 
     def choose_era(self, method: str, params: Mapping[str, Any], ctx: RunningCall) -> Era:
-        """Return the era for a call. Calls of the bridge itself use the first connection."""
-        name = params["name"] if method == "tools/call" else ""
+        """Return the era for a call. Calls of the bridge itself have no version, and use the first connection."""
+        tool_name = params["name"] if method == "tools/call" else ""
         if not self._has_other:
             return self.first_era
-        if name in self._eras_by_tool:
-            return self._eras_by_tool[name]
-        if not self._follows_clients or not ctx.protocol_version or name in self._stateless_tools:
+        if tool_name in self._eras_by_tool:
+            return self._eras_by_tool[tool_name]
+        if not self._follows_clients or not ctx.protocol_version or tool_name in self._stateless_tools:
             return self.first_era
         return "stateless" if has_feature(ctx.protocol_version, STATELESS) else "handshake"
 
     def check_result(
         self, era: Era, method: str, params: Mapping[str, Any], result: Mapping[str, Any] | RpcError
     ) -> bool:
-        """Note a tool that needs the other era. Return whether the call can be repeated there, as it has not begun.
+        """Note a tool that needs the other era, by the result of a call.
 
-        Raises ToolUnavailable if the tool may have begun its work.
+        Return True if the call can be repeated there, because it has not begun. Raises ToolUnavailable if the tool
+        needs the other era, but may have begun its work.
         """
         if not self._has_other or method != "tools/call" or params["name"] in self._eras_by_tool:
             return False
@@ -94,15 +102,17 @@ class EraChoice:
                 required = result.data
         elif result.get("isError"):
             text = str(result.get("content"))
-            # Bridges name a missing capability there, because the handshake era has no error for it.
+            # A server that is a bridge itself names a missing capability in `_meta`, because the handshake era has no
+            # error code for it.
             required = result.get("_meta")
         else:
             return False
+        # A server rejects a call that must run as a task before it begins, if its client lacks the extension.
         if era == "handshake" and TASKS in str(required):
             self._eras_by_tool[params["name"]] = "stateless"
             return True
         if _WRONG_ERA[era].search(text):
-            self._eras_by_tool[params["name"]] = _OTHER[era]
+            self._eras_by_tool[params["name"]] = _OTHER_ERA[era]
             raise ToolUnavailable(
                 f"Tool '{params['name']}' asks the user in a way that this version of MCP does not have. "
                 "Further calls use another version. Retry the call."

@@ -1,4 +1,8 @@
-"""Reads the lists of a server, and keeps the last entries of a list that fails."""
+"""Reads the lists of a server (`tools/list` and others) and builds the entries of its offer.
+
+`OfferReader` is used by `UpstreamSource` after each connection and each change. It keeps the entries of a list that
+cannot be read this time, so one failing list does not remove tools that still work.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,18 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 LIST_TIMEOUT = 3.0
 """Seconds that the other lists may take once the server has returned one."""
 
-
-Listed = Sequence[Mapping[str, Any]]
+ListItems = Sequence[Mapping[str, Any]]
 
 
 class _ListMethod(NamedTuple):
-    """How a list is read: the capability, the method, the member of its result, and the function for its entries."""
+    """How a list is read.
+
+    Attributes:
+        capability: The capability of servers that have the list.
+        name: The method.
+        key: The member of the result with the items.
+        build_entry: Builds an entry from an item. Raises an error for an invalid one.
+    """
 
     capability: str
     name: str
@@ -33,29 +43,29 @@ class _ListMethod(NamedTuple):
 
 
 class _ReadList(NamedTuple):
-    """A list as the server has sent it, and its entries."""
+    """A list as the server has sent it, with the entries that `builder` has built from it."""
 
     builder: EntryBuilder
-    items: Listed
+    items: ListItems
     entries: Sequence[Any]
     problems: Sequence[str]
 
 
-_METHODS = {
+_LIST_METHODS = {
     "tools": _ListMethod("tools", "tools/list", "tools", EntryBuilder.build_tool),
     "resources": _ListMethod("resources", "resources/list", "resources", EntryBuilder.build_resource),
     "templates": _ListMethod("resources", "resources/templates/list", "resourceTemplates", EntryBuilder.build_template),
     "prompts": _ListMethod("prompts", "prompts/list", "prompts", EntryBuilder.build_prompt),
 }
-"""The lists by the members of an offer."""
+"""The lists by the names of their members of an offer."""
 
 
 class OfferReader:
-    """Reads the lists of one server, again after each change. Entries of a list that has not changed stay the same.
+    """Reads the lists of one server, and reads them again after each change.
 
     Attributes:
-        offer: The last offer. For a list that failed, it has the entries of an earlier one.
-        failure: The first failure of the last time; None if every list could be read.
+        offer: The last offer. If a list could not be read, it has the entries of the last time it could.
+        failure: The first failure of the last `read_offer`; None if every list could be read.
     """
 
     def __init__(self) -> None:
@@ -65,24 +75,29 @@ class OfferReader:
         self.failure: RpcError | None = None
 
     async def read_offer(
-        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, names: Collection[str] = _METHODS
+        self, session: UpstreamSession, builder: EntryBuilder, timeout: float, *, names: Collection[str] = _LIST_METHODS
     ) -> Offer:
-        """Read all lists with these names at once. Raises RpcError if none can be read, or if the connection ends."""
-        names = [name for name in names if _METHODS[name].capability in session.capabilities]
-        failures = {name: RpcError(REQUEST_TIMEOUT, f"{_METHODS[name].name}: no response") for name in names}
+        """Read the lists with these names concurrently, and return the offer.
+
+        Raises RpcError if none of them can be read, or if the connection ends.
+        """
+        names = [name for name in names if _LIST_METHODS[name].capability in session.capabilities]
+        # Each list counts as a failure until it has been read.
+        failures = {name: RpcError(REQUEST_TIMEOUT, f"{_LIST_METHODS[name].name}: no response") for name in names}
 
         async def read_list(name: str) -> None:
-            method = _METHODS[name]
+            method = _LIST_METHODS[name]
             try:
                 items = await session.list_all_pages(method.name, method.key)
             except RpcError as error:
                 failures[name] = RpcError(error.code, f"{method.name} failed: {error}")
                 if error.code != METHOD_NOT_FOUND:
                     return
-                # Templates, for example, are optional.
+                # A server may have resources, for example, but no method for templates.
                 items = []
             del failures[name]
             self._build_entries(name, items, builder)
+            # A client must not wait much longer for a list that the server may never return.
             tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, anyio.current_time() + LIST_TIMEOUT)
 
         async with anyio.create_task_group() as tasks:
@@ -100,7 +115,8 @@ class OfferReader:
     def restore_catalogue(self, catalogue: Catalogue, builder: EntryBuilder) -> Offer:
         """Use the stored lists of a server until they can be read again."""
         for name, items in catalogue.lists.items():
-            if name in _METHODS:
+            # A catalogue of another version of mcp-bridge may have other lists.
+            if name in _LIST_METHODS:
                 self._build_entries(name, items, builder)
         self._instructions = catalogue.instructions
         return self._combine_entries([], builder.forwarder.name)
@@ -111,15 +127,18 @@ class OfferReader:
         completes = any(read_list.builder.completes for read_list in self._lists.values())
         return Catalogue(lists=lists, instructions=self._instructions, completes=completes)
 
-    def _build_entries(self, name: str, items: Listed, builder: EntryBuilder) -> None:
-        """Build the entries of a list. If it has not changed, they stay the same, so clients are not notified."""
+    def _build_entries(self, name: str, items: ListItems, builder: EntryBuilder) -> None:
+        """Build the entries of a list, unless the list has not changed.
+
+        Entries with new handlers would differ from the published ones, and clients would be notified of a change.
+        """
         last = self._lists.get(name)
         if last is not None and last.builder == builder and last.items == items:
             return
         entries, problems = [], []
         for item in items:
             try:
-                entries.append(_METHODS[name].build_entry(builder, item))
+                entries.append(_LIST_METHODS[name].build_entry(builder, item))
             except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 problems.append(f"an entry is not published, because it is invalid: {shorten_text(str(error))}")
         self._lists[name] = _ReadList(builder, items, entries, problems)

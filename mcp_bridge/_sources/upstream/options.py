@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mcp_bridge._upstream.oauth import BearerAuth
 
 SESSIONS = 32
-"""How many clients may have a connection of their own at once by default."""
-_POLICIES = {"start_timeout", "changes", "sessions"}
-"""The options that do not change which server is used, or how."""
+"""The default for the maximum number of clients that have their own connection at once."""
+_POLICY_OPTIONS = {"start_timeout", "changes", "sessions"}
+"""The options that change neither which server is used nor what it is sent."""
 
 
 class UpstreamOptions(SettingsModel):
@@ -85,28 +85,29 @@ class UpstreamOptions(SettingsModel):
             raise ValueError("sandbox requires command: a server at a URL runs elsewhere")
         return self
 
-    def compute_entry(self) -> str:
+    def compute_digest(self) -> str:
         """Return a digest of the options that select the server and its use."""
-        return hashlib.sha256(self.model_dump_json(exclude=_POLICIES).encode()).hexdigest()
+        return hashlib.sha256(self.model_dump_json(exclude=_POLICY_OPTIONS).encode()).hexdigest()
 
     def build_address(self, name: str, directory: Path) -> UpstreamAddress:
-        """Return where the server is, or how it is started."""
+        """Return the address of the server `name`: its URL, or the command that starts it in `directory`."""
         if self.url is not None:
             auth = self._build_auth(name, self.url)
-            return resolve_later("headers", self.headers, self._choose_transport(auth), auth)
+            return resolve_later("headers", self.headers, self._make_address_builder(self.url, auth), auth)
         from mcp_bridge._upstream.child import LaunchCommand
 
         assert self.command is not None
-        folder = directory / Path(self.cwd).expanduser() if self.cwd is not None else directory
+        if self.cwd is not None:
+            directory = directory / Path(self.cwd).expanduser()
         build = partial(
             LaunchCommand,
             command=self.command,
             args=self.args,
-            directory=folder,
-            sandbox=self.sandbox.to_options(folder) if self.sandbox is not None else None,
+            directory=directory,
+            sandbox=self.sandbox.to_options(directory) if self.sandbox is not None else None,
             name=name,
         )
-        return resolve_later("env", self.env, lambda env, _: build(env=env))
+        return resolve_later("env", self.env, lambda env, read_env: build(env=env))
 
     def _build_auth(self, name: str, url: str) -> BearerAuth | None:
         if self.auth is None:
@@ -115,8 +116,9 @@ class UpstreamOptions(SettingsModel):
 
         return BearerAuth(name, url, self.transport)
 
-    def _choose_transport(self, auth: BearerAuth | None) -> Callable[[Values, ReadValues | None], UpstreamAddress]:
-        url = self.url or ""
+    def _make_address_builder(
+        self, url: str, auth: BearerAuth | None
+    ) -> Callable[[Values, ReadValues | None], UpstreamAddress]:
         if self.transport == "sse":
             from mcp_bridge._upstream.legacy_sse import SseUrl
 

@@ -1,4 +1,9 @@
-"""Subscribes to resources of a server while at least one client is subscribed to them."""
+"""Subscribes to resources of a server while at least one client is subscribed to them.
+
+`follow_resource` and `update_offer` only note which resources have to be reviewed (`_pending`). The task in `run`
+reviews them, and changes the subscriptions of the server: a resource is followed if a client wants it and the server
+offers it. In the handshake era, each subscription is a request, in the stateless era, all of them are one stream.
+"""
 
 from __future__ import annotations
 
@@ -20,88 +25,99 @@ logger = logging.getLogger("mcp_bridge.sources.upstream")
 MAX_FOLLOWED = 1024
 """The maximum number of resources of one server that are followed. Changes of further ones are not reported."""
 OPEN_TIMEOUT = 2.0
-"""Seconds that a server may take to acknowledge a stream of changes, before the last one is closed."""
+"""Seconds that a server may take to confirm a subscription or a new stream of changes."""
 RETRY_INTERVAL = 0.5
-"""Seconds before a stream of changes is opened again that the server has closed."""
+"""Seconds before a stream of changes that the server has closed is opened again."""
 
 
 class ResourceFollower:
     """Follows the changes of resources of one server, with one subscription for all clients."""
 
     def __init__(self) -> None:
-        # These are the resources of all servers, because a resource may move to another one.
+        # The resources of all servers that clients want, because a resource may move to another server. All URIs in
+        # this class are normalized.
         self._wanted: set[str] = set()
+        # The resources that `run` has to review.
         self._pending: set[str] = set()
+        # The URIs of offered resources as the server writes them, by their normalized forms.
         self._spellings: dict[str, str] = {}
         self._templates: list[UriTemplate | OpaqueTemplate] = []
         self._changed = anyio.Event()
-        self._settled: anyio.Event | None = None
+        # Set after the next review; None while there is no connection.
+        self._reviewed: anyio.Event | None = None
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Follow a resource, or no longer, if the server has it."""
+        """Begin or end to follow a resource, if the server has it."""
         uri = normalize_uri(uri)
-        (self._wanted.add if is_wanted else self._wanted.discard)(uri)
+        if is_wanted:
+            self._wanted.add(uri)
+        else:
+            self._wanted.discard(uri)
         self._review_later([uri])
 
     def update_offer(self, offer: Offer) -> None:
-        """Use the new offer of the server."""
+        """Review all wanted resources, because the offer of the server has changed."""
         self._spellings = {normalize_uri(entry.uri): entry.uri for entry in offer.resources}
-        self._templates = [
-            (OpaqueTemplate if entry.is_opaque else UriTemplate)(normalize_uri(entry.uri_template))
-            for entry in offer.templates
-        ]
+        self._templates = []
+        for entry in offer.templates:
+            template_class = OpaqueTemplate if entry.is_opaque else UriTemplate
+            self._templates.append(template_class(normalize_uri(entry.uri_template)))
         self._review_later(self._wanted)
 
     async def wait_until_followed(self) -> None:
         """Wait until the server has confirmed the subscriptions, if it is connected."""
-        while self._settled is not None and self._pending:
-            await self._settled.wait()
+        while self._reviewed is not None and self._pending:
+            await self._reviewed.wait()
 
     async def run(self, session: UpstreamSession) -> None:
         """Keep the subscriptions of a session up to date until cancelled."""
         self._pending = set(self._wanted)
-        self._settled = anyio.Event()
-        subscriptions = _Streams(session) if session.is_stateless else _Requests(session)
+        self._reviewed = anyio.Event()
+        subscriptions = _StreamSubscription(session) if session.is_stateless else _RequestSubscriptions(session)
         followed_uris: frozenset[str] = frozenset()
         try:
             async with anyio.create_task_group() as tasks:
                 while True:
                     self._changed = anyio.Event()
                     pending = set(self._pending)
-                    wanted_uris = frozenset(
-                        [*(followed_uris - pending), *filter(self._is_followed, pending)][:MAX_FOLLOWED]
-                    )
-                    if wanted_uris != followed_uris:
-                        await subscriptions.replace(self._spell(followed_uris), self._spell(wanted_uris), tasks)
-                        followed_uris = wanted_uris
-                    self._pending -= pending if not self._changed.is_set() else set()
-                    self._release_waiting(anyio.Event())
+                    unchanged_uris = followed_uris - pending
+                    new_uris = [*unchanged_uris, *filter(self._should_follow, pending)]
+                    next_uris = frozenset(new_uris[:MAX_FOLLOWED])
+                    if next_uris != followed_uris:
+                        await subscriptions.replace(self._spell(followed_uris), self._spell(next_uris), tasks)
+                        followed_uris = next_uris
+                    # After a change in the meantime, the same resource may be pending again, so all are reviewed again.
+                    if not self._changed.is_set():
+                        self._pending -= pending
+                    self._finish_review(anyio.Event())
                     await self._changed.wait()
         finally:
-            self._release_waiting(None)
+            self._finish_review(None)
 
     def _review_later(self, uris: Iterable[str]) -> None:
-        """Let `run` check these resources. It begins with all wanted ones, so none are noted before."""
-        if self._settled is not None:
+        """Let `run` review these resources. It begins with all wanted ones, so without a connection none are noted."""
+        if self._reviewed is not None:
             self._pending.update(uris)
             self._changed.set()
 
-    def _release_waiting(self, following: anyio.Event | None) -> None:
-        last_event, self._settled = self._settled, following
+    def _finish_review(self, next_event: anyio.Event | None) -> None:
+        """Release the tasks waiting for a review. `next_event` is for the next one, or None at the end."""
+        last_event = self._reviewed
+        self._reviewed = next_event
         if last_event is not None:
             last_event.set()
 
-    def _is_followed(self, uri: str) -> bool:
+    def _should_follow(self, uri: str) -> bool:
         is_offered = uri in self._spellings or any(template.match(uri) is not None for template in self._templates)
         return uri in self._wanted and is_offered
 
     def _spell(self, uris: frozenset[str]) -> frozenset[str]:
-        """Return the URIs as the server lists them, or else as it reads them."""
+        """Return the URIs as the server lists them. Those of templates are quoted as in requests."""
         return frozenset(self._spellings.get(uri) or quote_uri(uri) for uri in uris)
 
 
-class _Requests:
-    """Subscriptions of the handshake era: one request for each resource."""
+class _RequestSubscriptions:
+    """The subscriptions of a session in the handshake era: one request for each resource."""
 
     def __init__(self, session: UpstreamSession) -> None:
         self._session = session
@@ -115,21 +131,23 @@ class _Requests:
                     logger.warning("%s failed: %s", method, error)
 
 
-class _Streams:
-    """Subscriptions of the stateless era: one stream for all resources, replaced by a new one after a change."""
+class _StreamSubscription:
+    """The subscription of a session in the stateless era: one stream for all resources."""
 
     def __init__(self, session: UpstreamSession) -> None:
         self._session = session
-        self._last = anyio.CancelScope()
+        self._stream_scope = anyio.CancelScope()
 
     async def replace(self, old: frozenset[str], new: frozenset[str], tasks: TaskGroup) -> None:
-        last, self._last = self._last, anyio.CancelScope()
+        old_scope = self._stream_scope
+        self._stream_scope = anyio.CancelScope()
         if new:
             open_event = anyio.Event()
-            tasks.start_soon(self._receive_changes, sorted(new), self._last, open_event)
+            tasks.start_soon(self._receive_changes, sorted(new), self._stream_scope, open_event)
             with anyio.move_on_after(OPEN_TIMEOUT):
                 await open_event.wait()
-        last.cancel()
+        # The old stream ends only now, so that no change is lost in between.
+        old_scope.cancel()
 
     async def _receive_changes(self, uris: list[str], scope: anyio.CancelScope, open_event: anyio.Event) -> None:
         retries = StreamRetries()

@@ -3,7 +3,7 @@
 A client never waits for a server longer than necessary, and a restart of the server changes nothing for it:
 
 - STARTING: `restore` publishes the stored catalogue. If the first attempt to connect takes longer than START_TIMEOUT,
-  clients are served without it.
+  clients get only this catalogue at first.
 - READY: the lists are read, published and stored. Changes are collected, and then the lists are read again.
 - DEGRADED: the connection has ended, or a list cannot be read. The last offer stays published. `run` connects again:
   at once after a stable connection, else with waits that double, or as soon as a call needs the server.
@@ -11,7 +11,7 @@ A client never waits for a server longer than necessary, and a restart of the se
 
 Each attempt has an event, `_attempt`. It is set when the attempt has succeeded or failed, which releases the calls that
 wait for it, and then a new event takes its place. `guard` decides which definitions are published, and ClientSessions
-has the connections of single clients, which `serve_further` serves.
+has further connections: those of single clients, and one in the other era. `serve_further` serves each of them.
 """
 
 from __future__ import annotations
@@ -62,37 +62,40 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 logger = logging.getLogger("mcp_bridge.sources.upstream")
 
 START_TURN = 1.0
-"""Seconds for which a start keeps others waiting. A server that takes longer mostly waits itself."""
+"""Seconds for which the start of a server delays the starts of others. After that, most slow servers only wait."""
 START_TIMEOUT = 1.2
-"""Seconds after which the other sources are published without this one. It is published once it is connected."""
+"""Seconds after which clients are served without this source. Its offer is published once it is connected."""
 STORE_TIMEOUT = 0.5
 """Seconds after which a server starts without its stored catalogue: a shared store may be unavailable."""
 FIRST_WAIT, MAX_WAIT = 0.5, 60.0
-"""Seconds before the second and at most before any further attempt to connect; each wait is about twice the last."""
+"""Seconds before the second attempt to connect, and the maximum before a later one. Each wait is twice the last."""
 MIN_WAIT, MAX_MIN_WAIT = 0.2, 0.8
-"""Seconds between two attempts, at least, if a call or a request for a list causes the second one.
+"""The minimum of seconds between two attempts if a call or a request for a list causes the second one.
 
-Doubled with each failure, up to the maximum: a client that lists all the time must not start a program all the time.
+It doubles with each failure, up to MAX_MIN_WAIT, so that a client that lists all the time does not start a program all
+the time.
 """
 STABLE = 10.0
-"""Seconds after which a connection counts as stable: it ends a series of failures, and is restored at once."""
+"""Seconds after which a connection counts as stable. If a stable one ends, the next attempt follows at once."""
 CALL_TIMEOUT = 5.0
 """Seconds that a call waits for the connection."""
 BROKEN_AFTER = 3
-"""Failed attempts after which calls no longer wait, unless an attempt is due."""
+"""The number of failures in a row after which only the first call waits for an attempt, and the others fail at once."""
 CHANGE_DELAY = 0.05
-"""Seconds that changes of lists are collected."""
+"""Seconds for which changes of lists are collected before the lists are read again."""
 CHANGE_RATE, CHANGE_BURST = 0.5, 5
-"""The rate per second and the burst of changes after which lists are read again. Further ones are collected."""
+"""How often lists are read again because of changes: per second on average, and in one burst."""
 REREAD_INTERVAL = 30.0
-"""Seconds after which lists are read again if one could not be read."""
+"""Seconds after which lists are read again if one of them could not be read."""
 
 
 class UpstreamSource(Source):
-    """The tools, resources and prompts of an MCP server.
+    """Publishes the tools, resources and prompts of an MCP server.
 
     Attributes:
         status: The state of the connection.
+        choice: Chooses the era of each connection and call.
+        guard: Decides which definitions are published.
     """
 
     Options = UpstreamOptions
@@ -109,22 +112,26 @@ class UpstreamSource(Source):
         self._address = options.build_address(name, context.directory)
         self._start_timeout = options.start_timeout
         self._stored: StoredCatalogue | None = None
-        self._stores = True
+        self._writes_catalogue = True
+        # The session of the first connection while it can be used.
         self._session: UpstreamSession | None = None
+        # The number of failures in a row.
         self._failures = 0
         self._has_connected = False
+        # Whether a call waits for the current attempt.
         self._is_awaited = False
         self._attempt = anyio.Event()
-        self._wanted = anyio.Event()
-        self._changed = anyio.Event()
-        self._further = ClientSessions(self, options)
+        # Set if a client needs the server, so that the next attempt begins earlier.
+        self._attempt_wanted = anyio.Event()
+        self._lists_changed = anyio.Event()
+        self._client_sessions = ClientSessions(self, options)
         self._reader = OfferReader()
         self._follower = ResourceFollower()
         self._published: Offer | None = None
         self._publish: Publish = lambda offer: None
         if context.settings_file is not None and context.open_lock is not None:
             self.guard.use_lock(context.open_lock())
-            entry = options.compute_entry()
+            entry = options.compute_digest()
             file = CatalogueFile(context.settings_file, name)
             place = file if context.store is None else SharedCatalogue(context.store, name, entry)
             self._stored = StoredCatalogue(place, name, entry)
@@ -135,7 +142,7 @@ class UpstreamSource(Source):
         return Path(options.command).stem if options.command is not None else "server"
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Report the changes of a resource, or no longer, if the server has it."""
+        """Begin or end to report the changes of a resource, if the server has it."""
         self._follower.follow_resource(uri, is_wanted=is_wanted)
 
     async def wait_until_followed(self) -> None:
@@ -150,16 +157,17 @@ class UpstreamSource(Source):
 
     def disable_recording(self) -> None:
         """Write no files from now on."""
-        self._stores = self.guard.records = False
+        self._writes_catalogue = False
+        self.guard.records = False
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection."""
         if self._session is None:
-            self._wanted.set()
+            self._attempt_wanted.set()
 
     def handle_list_change(self) -> None:
-        """List everything again soon."""
-        self._changed.set()
+        """Read the lists again soon."""
+        self._lists_changed.set()
 
     def handle_resource_update(self, uri: str) -> None:
         """Pass the change of a resource on."""
@@ -167,14 +175,14 @@ class UpstreamSource(Source):
             self.services.report_update(uri)
 
     async def restore(self, publish: Publish) -> None:
-        """Publish the stored catalogue. It is used until the server is connected."""
+        """Publish the stored catalogue, which clients get until the server is connected."""
         self._publish = publish
         catalogue = None
         if self._stored is not None:
             with anyio.move_on_after(STORE_TIMEOUT):
                 catalogue = await self._stored.read_catalogue()
         if catalogue is not None:
-            builder = EntryBuilder(self._further, completes=catalogue.completes)
+            builder = EntryBuilder(self._client_sessions, completes=catalogue.completes)
             self._follower.update_offer(self._reader.restore_catalogue(catalogue, builder))
         if self._reader.offer.entries:
             self._publish_problem()
@@ -183,14 +191,15 @@ class UpstreamSource(Source):
         """Connect, publish, and connect again whenever the connection ends."""
         self._publish = publish
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._publish_late, self._attempt)
+            tasks.start_soon(self._publish_if_slow, self._attempt)
             tasks.start_soon(self.guard.follow_lock, self._publish_again)
-            tasks.start_soon(self._further.run)
+            tasks.start_soon(self._client_sessions.run)
             wait = FIRST_WAIT
             while True:
                 if self.services.starts is not None:
                     await tasks.start(_hold_turn, self.services.starts, self._attempt)
                 try:
+                    # Returns at the end of a stable connection.
                     await self._connect_once()
                     wait = FIRST_WAIT
                 except SourceError:
@@ -201,7 +210,8 @@ class UpstreamSource(Source):
 
     async def wait_for_attempt(self) -> None:
         """Wait until the first attempt to connect, or a requested one, has succeeded or failed."""
-        if (self.status.state is SourceState.STARTING or self._wanted.is_set()) and self._should_wait():
+        has_attempt = self.status.state is SourceState.STARTING or self._attempt_wanted.is_set()
+        if has_attempt and self._should_wait():
             await self._attempt.wait()
 
     async def forward(self, method: str, params: dict[str, Any], ctx: RunningCall) -> Mapping[str, Any]:
@@ -209,6 +219,7 @@ class UpstreamSource(Source):
         session = self._session
         if session is None:
             session = await self._wait_for_session()
+            # The new connection may have changed the definition.
             self.check_accepted(method, params)
         try:
             return await session.relay(method, params, ctx)
@@ -222,16 +233,23 @@ class UpstreamSource(Source):
 
     async def request_completion(self, params: dict[str, Any]) -> Mapping[str, Any]:
         """Send completion/complete. Raises RpcError and ToolUnavailable."""
-        return await (await self.require_session()).send_request("completion/complete", params)
+        session = await self.require_session()
+        return await session.send_request("completion/complete", params)
 
     async def require_session(self) -> UpstreamSession:
-        """Return the session. Raises ToolUnavailable."""
-        return self._session or await self._wait_for_session()
+        """Return the session of the first connection. Raises ToolUnavailable."""
+        if self._session is not None:
+            return self._session
+        return await self._wait_for_session()
 
     async def serve_further(
         self, link: ConnectionLink, era: Era, on_ready: Callable[[frozenset[str]], None], *, has_one_client: bool
     ) -> str:
-        """Serve another connection until it ends. Return why it did. Raises MissingEra."""
+        """Serve a further connection in an era until it ends, and return why it did.
+
+        `on_ready` gets the names of the tools whose definitions differ from the published ones. Raises MissingEra if
+        the server does not speak the era.
+        """
         lacks_era = False
 
         async def serve_calls(session: UpstreamSession, link: ConnectionLink, limit: anyio.CancelScope) -> None:
@@ -239,15 +257,17 @@ class UpstreamSource(Source):
             try:
                 await session.negotiate([era])
             except RpcError as error:
+                # Without a connection, the failure shows nothing about the era.
                 lacks_era = era != self.choice.first_era and error.code not in (NOT_RECEIVED, CONNECTION_CLOSED)
                 raise
             session.declare_headers((tool.name, tool.input_schema) for tool in self._reader.offer.tools)
             changed_tools: frozenset[str] = frozenset()
             if era == self.choice.first_era:
-                # Between the eras, the definitions of a tool may differ.
+                # In the other era, definitions may differ without a reason for suspicion, so they are not compared.
                 reader = OfferReader()
                 offer = await reader.read_offer(session, EntryBuilder(self), self._start_timeout, names=["tools"])
                 changed_tools = self.guard.find_changed(offer.tools, self._reader.offer.tools)
+            # The time limit is only for the start.
             limit.deadline = math.inf
             on_ready(changed_tools)
             await link.ended.wait()
@@ -263,7 +283,7 @@ class UpstreamSource(Source):
     async def _wait_for_session(self) -> UpstreamSession:
         """Cause an attempt to connect, and return the session as soon as it succeeds. Raises ToolUnavailable."""
         attempt = self._attempt
-        self._wanted.set()
+        self._attempt_wanted.set()
         if self._should_wait():
             with anyio.move_on_after(CALL_TIMEOUT):
                 await attempt.wait()
@@ -272,12 +292,13 @@ class UpstreamSource(Source):
         return self._session
 
     def _should_wait(self) -> bool:
-        """Return whether a call waits for the next attempt: after several failures, only the first call does."""
-        is_first, self._is_awaited = not self._is_awaited, True
-        return self._session is None and (self._failures < BROKEN_AFTER or is_first)
+        """Return whether a call should wait for the next attempt. After several failures, only the first call does."""
+        is_first_call = not self._is_awaited
+        self._is_awaited = True
+        return self._session is None and (self._failures < BROKEN_AFTER or is_first_call)
 
     def check_accepted(self, method: str, params: Mapping[str, Any]) -> None:
-        """Check a call that has waited for the server: its new connection may have a changed definition."""
+        """Raise DefinitionChanged if the definition of the called entry waits for the user to accept it."""
         if method == "tools/call":
             self.guard.check_entry(DefinitionKey("tools", params["name"]))
         elif method == "prompts/get":
@@ -286,20 +307,23 @@ class UpstreamSource(Source):
             self.guard.check_entry(DefinitionKey("resources", params["uri"]))
 
     async def _wait_before_attempt(self, seconds: float) -> None:
-        """Wait, but not longer than it takes until a client needs the server."""
-        shortest = min(seconds, MIN_WAIT * 2 ** min(self._failures - 1, 10), MAX_MIN_WAIT)
-        await anyio.sleep(shortest)
-        with anyio.move_on_after(seconds - shortest):
-            await self._wanted.wait()
+        """Wait for these seconds, or until a client needs the server, but at least for MIN_WAIT and its doublings."""
+        # Without a limit, the power would become a huge number.
+        doublings = min(self._failures - 1, 10)
+        minimum = min(seconds, MIN_WAIT * 2**doublings, MAX_MIN_WAIT)
+        await anyio.sleep(minimum)
+        with anyio.move_on_after(seconds - minimum):
+            await self._attempt_wanted.wait()
 
     def _finish_attempt(self) -> None:
-        """Release the calls that wait for an attempt. Later ones wait for the next."""
+        """Release the calls that wait for the current attempt. Later calls wait for the next one."""
         self._attempt.set()
-        self._attempt, self._wanted = anyio.Event(), anyio.Event()
+        self._attempt = anyio.Event()
+        self._attempt_wanted = anyio.Event()
         self._is_awaited = False
 
-    async def _publish_late(self, attempt: anyio.Event) -> None:
-        """Publish the state of a slow server as a problem, so that clients need not wait for it."""
+    async def _publish_if_slow(self, attempt: anyio.Event) -> None:
+        """Publish an offer without the server if the first attempt takes long, so clients need not wait."""
         with anyio.move_on_after(START_TIMEOUT):
             await attempt.wait()
         if self._session is None:
@@ -315,6 +339,7 @@ class UpstreamSource(Source):
             self._publish(self.guard.review(offer, is_stored=not self._has_connected))
 
     def _publish_again(self) -> None:
+        """Review the last offer again, because the user has accepted definitions."""
         if self._published is not None:
             self._publish(self.guard.review(self._published, is_stored=not self._has_connected))
 
@@ -324,13 +349,16 @@ class UpstreamSource(Source):
         self.status = replace(old, state=state, since=since, reason=reason, failures=self._failures)
 
     async def _connect_once(self) -> None:
-        """Serve one connection until it ends. Raises SourceError if that was soon."""
+        """Serve one connection until it ends. Raises SourceError if it was not stable."""
         link = ConnectionLink(self._handle_end)
         problem = await serve_connection(self.name, self._address, self, link, self._serve_session, self._start_timeout)
         is_stable = link.began is not None and anyio.current_time() - link.began >= STABLE
         self._failures = 1 if is_stable else self._failures + 1
-        has_worked = self._has_connected and self._reader.offer.entries and self._failures < BROKEN_AFTER
-        self._set_state(SourceState.DEGRADED if has_worked else SourceState.BROKEN, problem)
+        if self._has_connected and self._reader.offer.entries and self._failures < BROKEN_AFTER:
+            self._set_state(SourceState.DEGRADED, problem)
+        else:
+            self._set_state(SourceState.BROKEN, problem)
+        # A successful attempt was finished in `_serve_session`.
         if link.began is None:
             self._finish_attempt()
         self._publish_problem()
@@ -341,13 +369,17 @@ class UpstreamSource(Source):
         try:
             await session.negotiate(self.choice.eras)
         except RpcError as error:
+            # Some servers end at a request that they do not know, so the next attempt begins with the other era.
             if error.code != NOT_RECEIVED:
                 self.choice.prefer_other_era()
             raise
         self.choice.adopt_era(session.era)
         await self._read_offer(session)
+        # The time limit is only for the start.
         limit.deadline = math.inf
-        self._session, link.began, self._has_connected = session, anyio.current_time(), True
+        link.began = anyio.current_time()
+        self._session = session
+        self._has_connected = True
         info = {key: shorten_text(str(session.info.get(key) or "")) for key in ("name", "version")}
         self.status = replace(self.status, server=info["name"], version=info["version"])
         self._finish_attempt()
@@ -362,7 +394,7 @@ class UpstreamSource(Source):
             tasks.cancel_scope.cancel()
 
     def _handle_end(self, reason: str) -> None:
-        """Stop using a session after its end. Its process may still run."""
+        """Stop using the session as soon as its connection ends, although its process may still run."""
         if self._session is not None:
             self._session = None
             self._set_state(SourceState.DEGRADED, reason)
@@ -376,13 +408,16 @@ class UpstreamSource(Source):
         self._publish_offer(self._reader.offer)
 
     async def _follow_changes(self, session: UpstreamSession) -> None:
+        """Store the catalogue, and read the lists again after changes, until cancelled."""
         budget = TokenBucket(rate=CHANGE_RATE, burst=CHANGE_BURST)
         while True:
-            await self._store_catalogue()
+            if self._stored is not None and self._writes_catalogue:
+                await self._stored.write_catalogue(self._reader.build_catalogue())
             with anyio.move_on_after(REREAD_INTERVAL if self._reader.failure else math.inf):
-                await self._changed.wait()
+                await self._lists_changed.wait()
             await anyio.sleep(CHANGE_DELAY)
-            self._changed = anyio.Event()
+            # The event is new before the lists are read, so that a change in the meantime is not lost.
+            self._lists_changed = anyio.Event()
             try:
                 await self._read_offer(session)
             except RpcError as error:
@@ -395,7 +430,7 @@ class UpstreamSource(Source):
             await budget.wait_while_empty()
 
     async def _receive_changes(self, session: UpstreamSession) -> None:
-        """Receive changes of lists while the server supports it."""
+        """Receive the changes of lists of a stateless server, on a stream, opened again at its end."""
         retries = StreamRetries()
         while True:
             retries.start_stream()
@@ -407,12 +442,8 @@ class UpstreamSource(Source):
             if not await retries.pause(FIRST_WAIT):
                 return
 
-    async def _store_catalogue(self) -> None:
-        if self._stored is not None and self._stores:
-            await self._stored.write_catalogue(self._reader.build_catalogue())
-
     async def _read_offer(self, session: UpstreamSession) -> None:
-        builder = EntryBuilder(self._further, completes="completions" in session.capabilities)
+        builder = EntryBuilder(self._client_sessions, completes="completions" in session.capabilities)
         offer = await self._reader.read_offer(session, builder, self._start_timeout)
         self._follower.update_offer(offer)
         self.choice.read_tools(offer.tools)
@@ -422,7 +453,7 @@ class UpstreamSource(Source):
 async def _hold_turn(
     turns: StartTurns, attempt: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Hold a turn until an attempt to connect has ended, or has taken its time."""
+    """Hold a turn for a start until the attempt to connect has ended, or START_TURN is over."""
     await turns.acquire_on_behalf_of(attempt)
     try:
         task_status.started()

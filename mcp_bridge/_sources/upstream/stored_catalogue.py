@@ -1,4 +1,7 @@
-"""The last catalogue of a server: the lists of its last connection, in a file or in a shared store."""
+"""Stores the catalogue of a server: the lists of its last connection, in a file or in a shared store.
+
+At a start, `UpstreamSource` publishes the stored catalogue, so clients need not wait for the connection.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ logger = logging.getLogger("mcp_bridge.sources.upstream")
 VERSION = 1
 SHARED_TTL = 30 * 24 * 3600.0
 """Seconds that a shared store keeps a catalogue. Each start of a bridge stores it again."""
+# The maximum numbers of bytes of a catalogue. A larger one is not stored.
 _MAX_FILE, _MAX_SHARED = 64 * 1024 * 1024, 8 * 1024 * 1024
 _PREFIX = "mcp-bridge/catalogues/"
 Listed = list[Mapping[str, Any]]
@@ -28,7 +32,13 @@ Listed = list[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """The lists of a server, as they were on the wire, by the member of an offer such as `tools`."""
+    """The lists of a server.
+
+    Attributes:
+        lists: The items as they were on the wire, by the names of the lists (`_LIST_METHODS`).
+        instructions: The instructions of the server.
+        completes: Whether the server suggests values of arguments.
+    """
 
     lists: Mapping[str, Listed] = field(default_factory=dict)
     instructions: str = ""
@@ -36,7 +46,7 @@ class Catalogue:
 
 
 class CataloguePlace(Protocol):
-    """A place for a catalogue. `limit` is its largest size in bytes."""
+    """A place for a catalogue of fewer than `limit` bytes."""
 
     limit: int
 
@@ -73,7 +83,7 @@ class CatalogueFile:
 
 
 class SharedCatalogue:
-    """A value in a shared store of several bridges, for one entry of a server in their settings."""
+    """A value in the shared store of several bridges, for one server and one entry of it in their settings."""
 
     limit = _MAX_SHARED
 
@@ -94,7 +104,8 @@ class SharedCatalogue:
 class StoredCatalogue:
     """The stored catalogue of one server.
 
-    `entry` identifies the entry of the server in the settings. The catalogue of another entry is not used.
+    `entry` is a digest of the server's entry in the settings. If it has changed, the stored catalogue is not used,
+    because the entry may mean another server.
     """
 
     def __init__(self, place: CataloguePlace, server: str, entry: str) -> None:

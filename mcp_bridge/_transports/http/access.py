@@ -1,6 +1,7 @@
-"""Access control: checks Host, Origin and bearer token before anything else, and answers browsers (CORS).
+"""AccessGuard: checks Host, Origin and bearer token of each request first, and responds to browsers (CORS).
 
-Host and Origin stop web pages from reaching a server on their reader's machine (MCP, transports, "Security Warning").
+Without the checks of Host and Origin, any web page that a user opens could use a server on the user's machine (MCP,
+basic/transports, "Security Warning").
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from mcp_bridge._transports.http1.asgi import read_host_name
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATHS = ("/health",)
-"""Paths without a token, in addition to the metadata. Without a token, they disclose nothing."""
-
+"""The paths that need no token, in addition to the metadata. Without one, they disclose nothing about the server."""
 SINGLE_HEADERS = frozenset(
     {b"host", b"origin", b"authorization", b"content-type", b"content-encoding", b"transfer-encoding"}
     | {b"mcp-session-id", b"last-event-id"}
 )
-"""Headers with one value (RFC 9112, 3.2). A proxy in front could have checked the other one of two."""
+"""The headers that may occur only once (RFC 9112, 3.2). A proxy in front of the server could have checked the other one
+of two."""
 _PREFLIGHT = b"access-control-request-method"
 _METHODS = ("GET", "POST", "DELETE")
 _EXPOSED = b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reachable only from this machine."""
+    """Return whether a host name or address is reachable only from this machine."""
     if host in LOOPBACK:
         return True
     try:
@@ -41,7 +42,13 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The accepted host names and origins, and the authenticator (None: no token is required)."""
+    """Who may use the server.
+
+    Attributes:
+        hosts: The accepted names in the header Host.
+        origins: The accepted origins of web pages.
+        authenticator: Finds the caller by the token. None requires no token.
+    """
 
     hosts: frozenset[str] = LOOPBACK
     origins: frozenset[str] = frozenset()
@@ -57,9 +64,9 @@ class Access:
         token: str | None = None,
         authenticator: Authenticator | None = None,
     ) -> Access:
-        """Return the access to a server on `host`, with its name, the loopback names, and `hosts`.
+        """Return the access to a server that listens on `host`, also under the loopback names and `hosts`.
 
-        `token` is a shortcut for an authenticator of only this token.
+        `token` stands for an authenticator that accepts only this token.
         """
         if token is not None:
             authenticator = Authenticator(StaticTokens(token))
@@ -81,7 +88,7 @@ class AccessGuard:
         self._is_known_host = lru_cache(maxsize=64)(lambda address: read_host_name(address) in access.hosts)
 
     def check_access(self, request: HttpRequest) -> None:
-        """Check a request. Raises HttpRejection if it is not allowed, and with the response to a preflight request."""
+        """Check a request. Raises HttpRejection if it is not allowed, and as the response to a preflight request."""
         headers = request.headers
         if self._access.origins and b"origin" in headers:
             self._share_with_origin(request)
@@ -96,7 +103,7 @@ class AccessGuard:
             raise make_rejection(421, "Host is not allowed. Add its name to http.allowed_hosts in the settings.")
         origin = headers.get(b"origin")
         if origin and origin.strip(b" \t").decode("latin-1") not in self._access.origins:
-            # A page of this server has one of its host names in its origin.
+            # The origin of the server's own web page is one of its host names.
             origin = origin.strip(b" \t")
             is_url = origin.startswith((b"http://", b"https://"))
             if not is_url or not self._is_known_host(origin.partition(b"//")[2]):
@@ -105,7 +112,7 @@ class AccessGuard:
     async def authenticate(self, request: HttpRequest, *, is_open: bool = False) -> None:
         """Set the caller of a request. Raises HttpRejection without a valid token, unless the path needs none.
 
-        `is_open` is whether the path needs none, in addition to `OPEN_PATHS` and the metadata.
+        No token is needed for OPEN_PATHS and the metadata, nor if the path `is_open`.
         """
         if self._access.authenticator is None:
             return
@@ -117,7 +124,7 @@ class AccessGuard:
                 raise
 
     def _share_with_origin(self, request: HttpRequest) -> None:
-        """Allow pages of configured origins to read the response."""
+        """Allow web pages of the accepted origins to read the response (CORS). Raises HttpRejection for a preflight."""
         origin = request.headers[b"origin"].strip(b" \t")
         is_preflight = request.method == "OPTIONS" and _PREFLIGHT in request.headers
         if origin.decode("latin-1") not in self._access.origins:

@@ -1,4 +1,4 @@
-"""Admission of requests: parses and counts them, and rejects new ones while the server shuts down."""
+"""Admission: counts the requests of an app, parses their messages, and rejects new ones while the server shuts down."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from mcp_bridge._transports.http.request import HttpRejection, HttpRequest
 from mcp_bridge._transports.shutdown import SHUTDOWN_MESSAGE, is_new_request
 
 RETRY_HEADERS = ((b"retry-after", b"1"),)
-"""Another instance, or this server after its restart, handles the request then."""
+"""After this second, another instance, or this server after a restart, can handle the request."""
 
 
 class Admission:
-    """The state of an app: running or shutting down, and the requests in flight.
+    """The state of an app: whether it runs or shuts down, and its requests in flight.
 
-    The shutdown waits for the requests in `counter`. Listen streams are not counted, because the shutdown ends them.
     During the shutdown, only messages of calls in flight are admitted: answers to questions, notifications, the next
-    round of a call with questions, resumed streams, and the end of sessions. `body` is the largest body in bytes.
-    `tasks` run requests that outlive their connections, while the app runs.
+    round of a call with questions, resumed streams, and the end of sessions. `body` is the maximum number of bytes of a
+    request's body.
+
+    Attributes:
+        counter: Counts the requests for which the shutdown waits. It ends listen streams, so they are not counted.
+        tasks: Runs requests that outlive their connections, while the app runs.
+        is_running: Whether the lifespan of the app has begun.
+        is_ending: Whether new requests are rejected.
     """
 
     tasks: TaskOwner
@@ -67,7 +72,7 @@ class Admission:
             self._last_removal.notify()
 
     def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
-        """Return the response to the task's request if the cancellation of the task has aborted it."""
+        """Return the rejection for the request of a cancelled task, or None if `abort` has not cancelled it."""
         abortion = self._exchanges[task].abortion
         if abortion is not None:
             task.uncancel()
@@ -78,7 +83,7 @@ class Admission:
             await self._last_removal.wait_for_notification()
 
     def abort(self, rejection: HttpRejection, is_chosen: Callable[[HttpRequest], bool]) -> None:
-        """End the chosen requests with a rejection, and their streams."""
+        """Cancel the tasks of the chosen requests. Their responses are the rejection, or end if they have begun."""
         for task, request in self._exchanges.items():
             if is_chosen(request):
                 request.abortion = rejection

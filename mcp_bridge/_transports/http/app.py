@@ -1,4 +1,8 @@
-"""The ASGI app: routes, access control and lifespan. Serve it, or mount it in an app of your own."""
+"""BridgeApp: the ASGI app for MCP over HTTP. `server` serves it, and users can mount it in an app of their own.
+
+It checks the access of each request and routes the request: to sessions (the handshake era), to the stateless endpoint
+(2026-07-28), to the legacy transport at /sse, or to /health, /metrics and the web page.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ from mcp_bridge._transports.http1.asgi import Receive, Scope, Send
 from mcp_bridge._transports.http1.connection import ClientTimeouts
 
 MAX_BODY = 4 * 1024 * 1024
+"""The default for the maximum number of bytes of a request's body."""
 PATHS = ("/mcp", "/sse", MESSAGES_PATH)
 
 
@@ -38,7 +43,7 @@ class PageRoutes(Protocol):
         """Return the handler of a path below the root of the app, or None if the page has no such path."""
 
     def is_open(self, path: str) -> bool:
-        """Whether a path needs no token."""
+        """Return whether a path needs no token."""
 
     def end_streams(self) -> None:
         """End the open streams."""
@@ -53,11 +58,19 @@ class MetricsRenderer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """Options of the app. `body` is the largest request body in bytes.
+    """Options of the app.
 
-    Where the server of this package runs the app, `timeouts` apply, and it accepts requests for `shutdown_delay`
-    seconds after a signal, while /health answers 503. `background` are tasks that run with the app. `list_states`
-    returns the states of sources for authorized clients of /health. `page` is served at `/`, and `metrics` at /metrics.
+    Attributes:
+        access: The accepted hosts, origins and tokens.
+        body: The maximum number of bytes of a request's body.
+        sessions: The number of sessions, and how long they live.
+        timeouts: The time limits for clients. They apply if the server of this package runs the app.
+        shutdown_delay: The seconds after a signal in which requests are still accepted, while /health responds with
+            503. It applies if the server of this package runs the app.
+        background: Functions to run as tasks with the app.
+        list_states: Returns the states of sources for authorized clients of /health.
+        page: Serves the web page at `/`.
+        metrics: Renders the metrics at /metrics.
     """
 
     access: Access = field(default_factory=Access)
@@ -72,10 +85,13 @@ class HttpOptions:
 
 
 class BridgeApp:
-    """An endpoint over HTTP, as an ASGI app. An outer app needs `lifespan=app.lifespan`; else it responds 503.
+    """An endpoint over HTTP, as an ASGI app. If another app mounts it, that app needs `lifespan=app.lifespan`.
 
-    `around` makes a context manager, entered with the app. `counter` counts the requests in flight, except listen
-    streams. If it `is_leaving`, /health reports the coming shutdown, and requests are accepted as before.
+    `around` makes a context manager, entered for the lifespan of the app.
+
+    Attributes:
+        counter: Counts the requests in flight, except listen streams.
+        is_leaving: Whether /health reports the coming shutdown, while requests are still accepted.
     """
 
     def __init__(
@@ -95,7 +111,7 @@ class BridgeApp:
         self.is_leaving = False
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
-        self._sse = SseEndpoint(endpoint, admission, most=options.sessions.sessions)
+        self._sse = SseEndpoint(endpoint, admission, limit=options.sessions.sessions)
         if self._options.access.authenticator is not None:
             self._options.access.authenticator.tokens.add_removal_listener(self._end_clients)
 
@@ -107,7 +123,8 @@ class BridgeApp:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
         if scope["type"] != "http":
             return
-        request, rejection = HttpRequest(scope, receive, send), None
+        request = HttpRequest(scope, receive, send)
+        rejection = None
         task = self._admission.add_exchange(request)
         try:
             self._guard.check_access(request)
@@ -130,7 +147,9 @@ class BridgeApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
+        """Run the endpoint during the block. Outside of it, requests are rejected with 503."""
         admission = self._admission
+        # Each listen stream keeps a connection open, and calls need connections, too.
         self.endpoint.limit_subscriptions(read_descriptor_limit() // 2)
         async with self._around(), anyio.create_task_group() as group:
             await group.start(self.endpoint.run)
@@ -147,6 +166,7 @@ class BridgeApp:
             group.cancel_scope.cancel()
 
     def begin_shutdown(self) -> None:
+        """Reject new requests from now on."""
         self._admission.is_ending = True
 
     async def close(self, timeout: float) -> None:
@@ -161,6 +181,7 @@ class BridgeApp:
 
     def _route_request(self, request: HttpRequest) -> Awaitable[None]:
         path = request.scope["path"]
+        # Nearly all requests have exactly one of these paths, so this is checked first.
         if path not in PATHS or request.scope.get("root_path"):
             path = _find_path(request)
         if path not in PATHS:
@@ -178,23 +199,25 @@ class BridgeApp:
 
     def _serve_other(self, request: HttpRequest, path: str) -> Awaitable[None]:
         """Serve a path outside of MCP."""
-        serve_page = self._options.page.find_handler(path) if self._options.page is not None else None
-        if serve_page is not None:
-            return serve_page(request)
+        if self._options.page is not None:
+            serve_page = self._options.page.find_handler(path)
+            if serve_page is not None:
+                return serve_page(request)
         if path == "/health":
             return self._report_health(request)
         if path == "/metrics" and self._options.metrics is not None:
             return self._report_metrics(request, self._options.metrics)
         # The metadata of the server as a protected resource (RFC 9728).
         authenticator = self._options.access.authenticator
-        resource = authenticator.resource if authenticator is not None else None
-        if resource is not None and path in [f"{METADATA_PATH}{end}" for end in ("", resource.path, "/mcp", "/sse")]:
-            request.check_method("GET")
-            return request.respond(200, resource.render_metadata(request))
+        if authenticator is not None and authenticator.resource is not None:
+            resource = authenticator.resource
+            if path in [f"{METADATA_PATH}{suffix}" for suffix in ("", resource.path, "/mcp", "/sse")]:
+                request.check_method("GET")
+                return request.respond(200, resource.render_metadata(request))
         raise make_rejection(404, "Not found. MCP is at /mcp, legacy SSE at /sse.")
 
     def _end_clients(self, principals: frozenset[str]) -> None:
-        """End the sessions, calls and streams of principals without a token any more."""
+        """End the sessions, calls and streams of principals whose tokens were removed."""
         if not self._admission.is_running:
             return
         self._sessions.end_sessions_of(principals)
@@ -203,13 +226,16 @@ class BridgeApp:
 
     async def _report_health(self, request: HttpRequest) -> None:
         """Report whether calls are accepted, and to authorized clients the states of sources and stuck threads."""
-        status, body = 503, dict[str, Any](status="unavailable")
+        status = 503
+        body: dict[str, Any] = {"status": "unavailable"}
         if self._admission.is_running and not self._admission.is_ending and not self.is_leaving:
-            status, body["status"] = 200, "ok"
+            status = 200
+            body["status"] = "ok"
         if self._options.access.authenticator is None or request.caller is not None:
-            stuck, states = self.endpoint.registry.pipeline.threads.stuck, self._options.list_states()
-            if stuck:
-                body["stuck"] = stuck
+            stuck_threads = self.endpoint.registry.pipeline.threads.stuck
+            if stuck_threads:
+                body["stuck"] = stuck_threads
+            states = self._options.list_states()
             if states:
                 body["sources"] = states
         await request.respond(status, orjson.dumps(body))
@@ -217,7 +243,7 @@ class BridgeApp:
     async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
         request.check_method("GET")
         accept = request.get_header(b"accept") or ""
-        # The metrics of many tools are long texts.
+        # Rendering the metrics of many tools takes long, so a thread does it.
         content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)
         headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
         await request.send_response(200, headers, body)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from mcp_bridge._transports.http.protected_resource import ProtectedResource
 
 RETRY_AFTER = ((b"retry-after", b"5"),)
+"""The header of the rejection while the keys for JWTs cannot be read: after RETRY_INTERVAL, they are read again."""
 
 
 class StaticTokens:
-    """The tokens of the operator: `named` tokens by principal, and a `token` without a principal.
+    """The tokens in the settings: `named` tokens by principal, and a `token` without a principal.
 
-    Only hashes are kept. A token is compared with all of them in constant time, so the duration shows neither a similar
-    token nor the matching one.
+    Only hashes of tokens are kept. A token is compared with all of them in constant time, so the duration shows neither
+    whether a token is similar nor which one matches.
     """
 
     def __init__(self, token: str | None = None, named: Mapping[str, str] | None = None) -> None:
@@ -35,7 +36,8 @@ class StaticTokens:
 
     def find_caller(self, token: bytes) -> TokenOwner | None:
         """Return the owner of a token, or None."""
-        digest, caller = _hash_token(token), None
+        digest = _hash_token(token)
+        caller = None
         for known_digest, owner in self._owners:
             if hmac.compare_digest(digest, known_digest):
                 caller = owner
@@ -57,7 +59,7 @@ class StaticTokens:
 
 
 class Authenticator:
-    """Finds the caller of each request. `resource` is the metadata for clients with JWTs."""
+    """Finds the caller of each request by its bearer token. `resource` is the metadata for clients with JWTs."""
 
     def __init__(
         self, tokens: StaticTokens, jwt: JwtVerifier | None = None, resource: ProtectedResource | None = None

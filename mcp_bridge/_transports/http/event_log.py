@@ -1,4 +1,9 @@
-"""The messages of one handshake session, for the resumption of broken streams (MCP 2025-11-25, basic/transports)."""
+"""EventLog: the messages of one handshake session, so clients can resume broken streams.
+
+The session is a sequence of events, which have numbers. An event id is `SESSION-STREAM-NUMBER`: a random key of the
+session, the number of the first event of the stream, and the number of the event. A client that sends an event id gets
+the later messages of that stream (MCP 2025-11-25, basic/transports, "Resumability and Redelivery").
+"""
 
 from __future__ import annotations
 
@@ -12,37 +17,45 @@ from mcp_bridge._contracts.store import Store
 from mcp_bridge._runtime.tasks import TaskOwner
 
 DELETE_TIMEOUT = 5.0
-"""The timeout in seconds for the deletion of a session's messages."""
+"""Seconds that the end of a session waits for the deletion of its messages."""
 MAX_BYTES = 32 * 1024 * 1024
+"""The maximum number of bytes of the events of all sessions in memory."""
 EVENT_SIZE = 250
-"""Bytes of memory per event besides its data."""
+"""The approximate number of bytes that an event takes in memory besides its data."""
 
 
 class LoggedStream(Protocol):
-    """A stream with stored messages. `number` is the number of its first event; 0 before there is one."""
+    """A stream with stored messages.
+
+    Attributes:
+        number: The number of its first event, or 0 before there is one.
+        numbers: The numbers of its stored messages.
+        is_answered: Whether the stream has ended with its response.
+    """
 
     number: int
     numbers: deque[int]
     is_answered: bool
 
     def forget(self) -> None:
-        """Nothing is stored any more."""
+        """Stop waiting for the client, because nothing of the stream is stored any more."""
 
 
 StreamT = TypeVar("StreamT", bound=LoggedStream)
 
 
 class EventLog(Generic[StreamT]):
-    """At most `most` messages of one session, with their streams.
+    """The messages of one session, at most `limit`, with their streams.
 
-    An event id contains session, stream and position. It is valid until its stream is deleted, even after the deletion
-    of its own message. Any other id resumes nothing.
+    An event id is valid until its stream is deleted, even after its own message was deleted. With any other id, a
+    client gets nothing.
     """
 
-    def __init__(self, storage: MemoryEvents | StoredEvents, *, most: int) -> None:
+    def __init__(self, storage: MemoryEvents | StoredEvents, *, limit: int) -> None:
         self._storage = storage
-        self._most = most
+        self._limit = limit
         self._session = token_hex(8)
+        # The number of the last event.
         self._last = 0
         self._streams: dict[int, StreamT] = {}
         # The stream of each stored message, oldest first.
@@ -50,7 +63,7 @@ class EventLog(Generic[StreamT]):
         self._is_closed = False
 
     def begin(self, stream: StreamT) -> str:
-        """Return the id of an event without a message. With this id, the client can resume the stream."""
+        """Return the id of a new event without a message, with which the client can resume the stream."""
         self._last += 1
         if not stream.number and not self._is_closed:
             stream.number = self._last
@@ -65,23 +78,29 @@ class EventLog(Generic[StreamT]):
         self._storage.write_event(self._format_key(self._last), data)
         stream.numbers.append(self._last)
         self._order.append(stream)
-        if len(self._order) > self._most:
-            for _ in range(max(1, self._most // 8)):
+        if len(self._order) > self._limit:
+            # Several messages are deleted at once, so that most messages cause no deletion.
+            for _ in range(max(1, self._limit // 8)):
                 self._delete_oldest()
         return event_id
 
     def find(self, event_id: str) -> tuple[StreamT, int] | None:
-        """Return the stream of an event and the position in it; None if the event is not of this session."""
+        """Return the stream of an event and the number of the event, or None if the id is not of this session."""
         session, _, position = event_id.partition("-")
-        numbers = position.split("-")
-        # int() rejects thousands of digits.
-        if session != self._session or len(position) > 40 or not all(map(str.isdecimal, numbers)) or len(numbers) != 2:
+        stream_number, _, number = position.partition("-")
+        # int() raises ValueError for thousands of digits.
+        if session != self._session or len(position) > 40:
             return None
-        stream = self._streams.get(int(numbers[0]))
-        return (stream, int(numbers[1])) if stream is not None else None
+        if not stream_number.isdecimal() or not number.isdecimal():
+            return None
+        stream = self._streams.get(int(stream_number))
+        return (stream, int(number)) if stream is not None else None
 
     async def read_next(self, stream: StreamT, number: int) -> tuple[int, str, bytes | None] | None:
-        """Return position, event id and message after a position; no message if it has expired, None at the end."""
+        """Return the number, the event id and the data of the next message after a number, or None at the end.
+
+        The data is None if the message has expired.
+        """
         for later_number in stream.numbers:
             if later_number > number:
                 data = await self._storage.read_event(self._format_key(later_number))
@@ -89,13 +108,14 @@ class EventLog(Generic[StreamT]):
         return None
 
     async def close(self) -> None:
+        """Delete all messages and streams."""
         self._is_closed = True
         while self._order:
             self._delete_oldest()
         for stream in self._streams.values():
             stream.forget()
         self._streams.clear()
-        # A slow store deletes the rest when it expires.
+        # What a slow store does not delete in time expires there later.
         with anyio.move_on_after(DELETE_TIMEOUT):
             await self._storage.wait_until_written()
 
@@ -114,20 +134,20 @@ class EventLog(Generic[StreamT]):
 
 
 class MemoryEvents:
-    """Events of all sessions in memory. Beyond `most` bytes, the oldest are deleted.
+    """The events of all sessions in memory. Beyond `limit` bytes, the oldest are deleted.
 
-    Sessions delete their events, so these need no time to live; a `MemoryStore` would cost ten times as much per event.
+    Sessions delete their events, so these need no time to live, and this costs a tenth of a `MemoryStore` per event.
     """
 
-    def __init__(self, most: int = MAX_BYTES) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        self._limit = limit
         self._events: dict[str, bytes] = {}
         self._size = 0
 
     def write_event(self, key: str, data: bytes) -> None:
         self._events[key] = data
         self._size += len(data) + EVENT_SIZE
-        while self._size > self._most:
+        while self._size > self._limit:
             self.delete_event(next(iter(self._events)))
 
     def delete_event(self, key: str) -> None:
@@ -143,24 +163,24 @@ class MemoryEvents:
 
 
 class StoredEvents:
-    """Events in another store. A task writes them in their order, and they are kept here until then."""
+    """The events of a session in a store. A task writes them in their order, and they are kept here until then."""
 
     def __init__(self, store: Store, tasks: TaskOwner, *, ttl: float) -> None:
         self._store = store
         self._tasks = tasks
         self._ttl = ttl
-        # The data by key; None for an event to delete.
+        # The data by key, or None for an event that is to be deleted.
         self._waiting: dict[str, bytes | None] = {}
-        # The key that is being written.
-        self._written = ""
+        # The key that was last passed to the store. The store may not have written it yet.
+        self._last_written = ""
         self._flushed: anyio.Event | None = None
 
     def write_event(self, key: str, data: bytes) -> None:
         self._write_soon(key, data)
 
     def delete_event(self, key: str) -> None:
-        if self._waiting.get(key) is not None and key != self._written:
-            # A slow store never has more to do than the log holds.
+        if self._waiting.get(key) is not None and key != self._last_written:
+            # The store never gets the event, so a slow one has no more to do than the log has messages.
             del self._waiting[key]
         else:
             self._write_soon(key, None)
@@ -184,11 +204,12 @@ class StoredEvents:
         try:
             while self._waiting:
                 key, data = next(iter(self._waiting.items()))
-                self._written = key
+                self._last_written = key
                 if data is None:
                     await self._store.delete(key)
                 else:
                     await self._store.set(key, data, self._ttl)
+                # In the meantime, the event may have been deleted.
                 if self._waiting[key] is data:
                     del self._waiting[key]
         finally:

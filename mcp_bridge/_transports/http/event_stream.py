@@ -1,4 +1,7 @@
-"""A response of server-sent events (HTML Standard, "Server-sent events")."""
+"""EventStream: a response of server-sent events (HTML Standard, "Server-sent events").
+
+All kinds of streams use it: those of requests in both eras, the standalone one, and that of the legacy transport.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from mcp_bridge._transports.http1.asgi import Headers
 logger = logging.getLogger("mcp_bridge.transports")
 
 PING_INTERVAL = 15.0
-"""Seconds of silence before a comment, because proxies close a silent stream."""
+"""Seconds of silence after which a comment is sent, because proxies close silent streams."""
 OPENING_DELAY = 0.05
-"""Seconds in which the response of a call waits for its first event. Most calls end earlier: they need one write, and
-a large response can be JSON."""
+"""Seconds for which the head of a response waits for the first event. Most calls end earlier. Then one write is enough,
+and a large response can still become JSON."""
 LARGE_RESPONSE = 1_000_000
-"""The largest response as an event in bytes. A larger one is JSON if there was no event before it. Clients limit the
-size of one event: the Python SDK 2.3 fails with more than 1 MiB."""
+"""The maximum number of bytes of a response that is sent as an event. A larger one becomes JSON if there was no event
+before it, because clients limit the size of an event: the Python SDK 2.3 fails with more than 1 MiB."""
 MAX_BACKLOG = 32 * 1024 * 1024
-"""Bytes for a client that reads slowly. With more, the stream breaks, and the client may resume it."""
+"""The maximum number of bytes that wait for a slow client. With more, the stream breaks. The client may resume it."""
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -39,9 +42,13 @@ def format_event(line: bytes, event_id: str = "", *, name: str = "message") -> b
 
 
 class EventStream:
-    """One response of events. They are written in their order, by one task at a time, as fast as the client reads.
+    """One response of events. One task at a time writes them in their order, as fast as the client reads.
 
-    Nothing is written before `is_open` is true. With more than `backlog` waiting bytes, the stream breaks.
+    If more than `backlog` bytes wait, the stream breaks.
+
+    Attributes:
+        is_open: Whether events are written. Before that, they only wait.
+        is_ended: Whether the stream ends after the waiting events.
     """
 
     def __init__(
@@ -52,7 +59,7 @@ class EventStream:
         self._headers = (*STREAM_HEADERS, *headers)
         self._parts: list[bytes] = []
         self._size = 0
-        # Whether an event waits for the response to begin soon.
+        # Whether there is a reason to open the stream: an event, or its end.
         self._is_due = False
         self._opening: asyncio.Future[None] | None = None
         self._is_writing = False
@@ -63,11 +70,11 @@ class EventStream:
 
     @property
     def is_started(self) -> bool:
-        """Whether the client has received anything, or will."""
+        """Whether the client has received a part of the stream, or will receive it."""
         return self._request.is_started or (self.is_open and bool(self._parts))
 
     def put(self, event: bytes) -> None:
-        """Queue an event; after the end it is dropped."""
+        """Queue an event. After the end of the stream, it is dropped."""
         if self.is_ended:
             return
         if self._size > self._backlog:
@@ -86,11 +93,11 @@ class EventStream:
             self._write_soon()
 
     def prime(self, event: bytes) -> None:
-        """Queue an event that can wait for the first one of `put`."""
+        """Queue an event without opening the stream."""
         self._parts.append(event)
 
     def respond_in_json(self, line: bytes) -> bool:
-        """End the response with this line instead of events, and return True, unless it has events already."""
+        """Make the response JSON instead of events, and end it with this line. Return False if it has events."""
         if self.is_open or self._is_due:
             return False
         self._headers = ((b"content-type", JSON), *self._headers[len(STREAM_HEADERS) :])
@@ -138,16 +145,17 @@ class EventStream:
                 else:
                     await request.send_response(200, self._headers, data, more=not self.is_ended)
         except Exception as error:
-            # The client has disconnected. Some servers report that by an error.
+            # Some ASGI servers raise an error if the client has disconnected.
             logger.debug("a stream broke: %r", error)
             self.is_ended = request.is_complete = True
         except asyncio.CancelledError:
-            # `drain` would wait for data that is never written.
+            # Otherwise, `drain` would wait for data that is never written.
             self._parts.clear()
             self.is_ended = True
             raise
         finally:
-            self._is_writing, self._writer = False, None
+            self._is_writing = False
+            self._writer = None
             self._writes.notify()
 
     async def drain(self) -> None:

@@ -1,4 +1,8 @@
-"""Compares the headers of a stateless request with its body (MCP 2026-07-28, basic/transports/streamable-http)."""
+"""Compares the headers of a stateless request with its body (MCP 2026-07-28, basic/transports/streamable-http).
+
+Headers repeat the version, the method, the name and declared arguments, so proxies can route requests without parsing
+bodies. If a header differed from the body, a proxy would decide about another request than the one that runs.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +21,26 @@ from mcp_bridge._transports.http.request import HttpRequest
 
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 VERSION_HEADER, VERSION_PART = "mcp-protocol-version", "envelope's protocol version"
-"""The header of the version of a stateless request, and the same part of the body."""
+"""The names of the protocol version in the header and in the body of a stateless request, for errors."""
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
 class HeaderChecks:
-    """Compares headers with messages. The declared headers of a tool are found once."""
+    """Compares headers with messages. The headers the schema of a tool declares are found once."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._tools = endpoint.tools.index
         self._declared: dict[str, tuple[WireTool, tuple[DeclaredHeader, ...]]] = {}
 
     def check_headers(self, request: HttpRequest, version: str, method: str, params: Mapping[str, Any]) -> None:
-        """Raise RpcError unless the headers agree with the body. The caller has read the header of the version."""
+        """Raise RpcError unless the headers agree with the body. `version` is the value of MCP-Protocol-Version."""
         for header in _ROUTING:
             if header in request.repeated:
                 raise RpcError(HEADER_MISMATCH, f"{header.decode()} header appears more than once")
         meta = params.get("_meta")
         if not isinstance(meta, dict) or PROTOCOL_VERSION not in meta or CLIENT_CAPABILITIES not in meta:
-            # A handshake client fails because of its version.
+            # A client of the handshake era gets an error about its version, another client one about the missing field.
             check_version(version)
-            # The error names the missing field.
             read_version(params)
         elif version != meta[PROTOCOL_VERSION]:
             raise make_mismatch(VERSION_HEADER, VERSION_PART)
@@ -61,6 +64,8 @@ class HeaderChecks:
 
 
 def _check_argument(request: HttpRequest, header: DeclaredHeader, arguments: Any) -> None:
+    """Raise RpcError unless the declared header of an argument agrees with the argument."""
+    # The path leads to the argument through nested objects.
     value = arguments
     for key in header.path:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -82,13 +87,14 @@ def _check_argument(request: HttpRequest, header: DeclaredHeader, arguments: Any
 
 
 def _is_equal(schema_type: str, value: str | float, text: str | None) -> bool:
-    """Whether a header has this value. Integers are compared as numbers: 42 and 42.0 are equal."""
+    """Return whether a header has this value. Integers are compared as numbers: 42 and 42.0 are equal."""
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     is_number = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if schema_type == "integer" and is_number and text is not None:
         match = _DECIMAL.fullmatch(text)
         if match is not None:
+            # int() raises ValueError for more than 4300 digits.
             return len(text) < 4000 and int(match[1]) == value
     return text == str(value)
 

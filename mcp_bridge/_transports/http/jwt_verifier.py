@@ -18,24 +18,27 @@ from mcp_bridge._transports.http.key_set import KeySet
 from mcp_bridge._transports.http.request import TokenOwner, format_principal
 
 MAX_TOKEN = 16 * 1024
+"""The maximum number of bytes of a token."""
 LEEWAY = 30.0
-"""The allowed difference between the clocks of issuer and server in seconds."""
+"""The allowed difference between the clocks of the issuer and the server in seconds."""
 _TYPES = frozenset({"jwt", "at+jwt"})
-CACHED, CACHE_TIME = 1024, 60.0
-"""How many verified tokens are kept, and for how many seconds: a signature costs more than the rest of a call."""
+"""The accepted types of tokens (RFC 9068, 2.1)."""
+CACHE_SIZE, CACHE_TIME = 1024, 60.0
+"""The maximum number of verified tokens that are remembered, and for how many seconds. Verifying a signature costs more
+than the rest of a call."""
 
 
 class InvalidToken(Exception):
-    """The token is not accepted. The text contains nothing of the token and may be sent to the client."""
+    """The token is not accepted. The text may be sent to the client, because it contains nothing of the token."""
 
 
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
-"""Only asymmetric algorithms: with a symmetric one, everyone who can verify a token can create one."""
+"""The accepted algorithms. All are asymmetric: with a symmetric one, everyone who can verify tokens can create them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtOptions:
-    """The accepted tokens. Every token needs all `scopes`."""
+    """Which tokens are accepted: their issuer, their audience, and the scopes that every token needs."""
 
     issuer: str
     audience: str
@@ -56,7 +59,8 @@ class JwtVerifier:
         self._options = options
         self._keys = keys
         self._jwt = PyJWT(options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True})
-        self._verified: TTLCache[bytes, tuple[TokenOwner, float, int]] = TTLCache(CACHED, CACHE_TIME)
+        # The owner, the expiry and the version of the keys, by the hash of the token.
+        self._verified: TTLCache[bytes, tuple[TokenOwner, float, int]] = TTLCache(CACHE_SIZE, CACHE_TIME)
 
     async def verify(self, token: bytes) -> TokenOwner:
         """Return the owner of a token. Raises InvalidToken and KeysUnavailable."""
@@ -72,6 +76,7 @@ class JwtVerifier:
         return caller
 
     async def _decode(self, token: bytes) -> Mapping[str, Any]:
+        """Return the claims of a token after its verification. Raises InvalidToken and KeysUnavailable."""
         import jwt
 
         options = self._options
@@ -80,11 +85,12 @@ class JwtVerifier:
             kid, algorithm = header.get("kid"), header.get("alg")
             token_type = str(header.get("typ", "JWT")).lower().removeprefix("application/")
         except Exception:
-            # Anyone can write a header, so it can raise anything.
+            # Anyone can write a header, so parsing it may raise any error.
             raise InvalidToken("The token is not a valid JWT.") from None
         if algorithm not in ALGORITHMS or "crit" in header:
             raise InvalidToken("The algorithm of the token is not accepted.")
-        # Many issuers declare "JWT" for access tokens. An ID token or a logout token is none (RFC 8725, 3.11).
+        # Many issuers declare "JWT" for access tokens. Other types, such as logout tokens, must not be accepted as
+        # access tokens (RFC 8725, 3.11).
         if token_type not in _TYPES:
             raise InvalidToken("The token is not an access token.")
         key = await self._keys.find_key(kid if isinstance(kid, str) else None, algorithm)

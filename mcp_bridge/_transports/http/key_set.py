@@ -1,7 +1,7 @@
 """The public keys of an issuer of JWTs (a JSON Web Key Set, RFC 7517), from a file or an https URL.
 
-They are read when the first token arrives, and again when they are old or a token names an unknown key. PyJWT's own
-client limits neither the size of the response nor how often unknown keys make it fetch.
+The keys are read when the first token arrives, and again when they are old or a token names an unknown key. PyJWT has
+a client for key sets, too, but that limits neither the size of a response nor how often unknown keys make it fetch.
 """
 
 from __future__ import annotations
@@ -22,25 +22,32 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.transports")
 
 FETCH_TIMEOUT = 5.0
-"""The timeout in seconds for the beginning of the issuer's response, and for its end."""
+"""Seconds in which the response of the issuer has to begin, and seconds after that in which it has to end."""
 MAX_SIZE = 512 * 1024
+"""The maximum number of bytes of a key set."""
 MAX_KEYS = 200
+"""The maximum number of keys of a key set."""
 LIFETIME = {"url": 600.0, "file": 5.0}
-"""Seconds until keys are read again, because one may have been revoked."""
+"""Seconds after which keys are read again, because one of them may have been revoked."""
 UNKNOWN_INTERVAL = {"url": 30.0, "file": 1.0}
-"""Seconds between two readings because of unknown keys. Anyone can send a token with an unknown key."""
+"""The minimum of seconds between two readings because of unknown keys. Anyone can send a token with an unknown key, so
+such tokens must not cause a reading each."""
 RETRY_INTERVAL = 5.0
-"""Seconds until a failed reading is repeated."""
+"""Seconds after which a failed reading is repeated."""
 MAX_STALE = 24 * 3600.0
-"""Seconds of use of the keys after the last successful reading."""
+"""Seconds for which the keys are used if they cannot be read again."""
 
 
 class KeysUnavailable(Exception):
-    """The keys have never been read, or not for too long."""
+    """The keys have never been read, or could not be read again for too long."""
 
 
 class KeySet:
-    """The keys at a `location`. `version` changes when they do."""
+    """The keys at a `location`: a file or a URL.
+
+    Attributes:
+        version: The number of changes of the keys; 0 before they were read.
+    """
 
     def __init__(self, location: str | Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._location = location
@@ -50,6 +57,7 @@ class KeySet:
         self._lock = anyio.Lock()
         self._documents: list[dict[str, Any]] = []
         self._keys: dict[tuple[str | None, str], PyJWK | None] = {}
+        # The time of the last successful reading, and the earliest time of the next one after a failure.
         self._read_at = self._next_at = float("-inf")
         self._has_failed = False
         self.version = 0
@@ -69,7 +77,7 @@ class KeySet:
     async def _refresh(self, age: float) -> None:
         """Read the keys if they are older than `age` seconds. Raises KeysUnavailable."""
         if self._is_due(age):
-            # One request reads, and the others wait.
+            # One request reads the keys, and the others wait for it.
             async with self._lock:
                 if self._is_due(age):
                     # Other requests need the keys even if this one is aborted.
@@ -88,23 +96,26 @@ class KeySet:
             documents = await to_thread.run_sync(_read_keys, self._location)
         except Exception as error:
             # The issuer may send anything. The known keys stay in use.
-            self._has_failed, self._next_at = True, self._clock() + RETRY_INTERVAL
+            self._has_failed = True
+            self._next_at = self._clock() + RETRY_INTERVAL
             logger.error("cannot read the keys for tokens from %s: %s", self._location, error)
             return
-        self._has_failed, self._read_at = False, self._clock()
+        self._has_failed = False
+        self._read_at = self._clock()
         if documents != self._documents or not self.version:
-            self._documents, self._keys = documents, {}
+            self._documents = documents
+            self._keys = {}
             self.version += 1
 
     def _select(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        place = (kid, algorithm)
-        if place not in self._keys:
+        names = (kid, algorithm)
+        if names not in self._keys:
             key = _build_key(self._documents, kid, algorithm)
-            # Clients choose key ids, so an unknown one is not stored.
+            # Clients choose key ids, so unknown ones must not fill the memory.
             if key is None:
                 return None
-            self._keys[place] = key
-        return self._keys[place]
+            self._keys[names] = key
+        return self._keys[names]
 
 
 def _build_key(documents: list[dict[str, Any]], kid: str | None, algorithm: str) -> PyJWK | None:
@@ -119,7 +130,7 @@ def _build_key(documents: list[dict[str, Any]], kid: str | None, algorithm: str)
         try:
             matches.append(PyJWK(document, algorithm))
         except (PyJWTError, ValueError, TypeError, KeyError):
-            # The key has another type than the algorithm needs.
+            # The type of the key does not fit the algorithm.
             continue
     return matches[0] if len(matches) == 1 else None
 

@@ -1,4 +1,4 @@
-"""The metadata of the server as an OAuth protected resource, with the issuer of its tokens (RFC 9728)."""
+"""The metadata of the server as an OAuth protected resource (RFC 9728), by which clients find the issuer of tokens."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedResource:
-    """The server, its `issuer` of tokens, and the required scopes of every token.
+    """The server as a protected resource.
 
-    `url` is the address for clients. Without one it is built from the Host header, after the check of that header.
+    Attributes:
+        issuer: The authorization server that issues its tokens.
+        scopes: The scopes that every token needs.
+        url: The address of the server for clients. Without it, the address is made from the header Host, which
+            AccessGuard has checked.
     """
 
     issuer: str
@@ -42,7 +46,7 @@ class ProtectedResource:
         return orjson.dumps(metadata)
 
     def format_metadata_url(self, request: HttpRequest) -> str:
-        """Return the address of the metadata: before the path of the resource (RFC 9728, 3.1)."""
+        """Return the address of the metadata. Its path precedes the path of the resource (RFC 9728, 3.1)."""
         if self.url is None:
             return f"{_read_base(request)}{METADATA_PATH}{MCP_PATH}"
         parts = urlsplit(self.url)
@@ -50,7 +54,7 @@ class ProtectedResource:
 
 
 def _read_base(request: HttpRequest) -> str:
-    """Return the beginning of the server's addresses, from the checked Host header."""
+    """Return the start of the server's addresses: scheme, host, port and the root of the app."""
     parts = urlsplit(f"//{request.get_header(b'host') or ''}")
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     try:

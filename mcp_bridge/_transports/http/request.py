@@ -1,4 +1,4 @@
-"""One request as an ASGI app sees it: its headers, its body and its response."""
+"""HttpRequest: one request as an ASGI app sees it, with its headers, its body and its response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge._transports.http1.asgi import WHOLE_RESPONSE, Headers, Receive, 
 
 JSON = b"application/json"
 _JSON_HEADER = (b"content-type", JSON)
-_NONE: frozenset[bytes] = frozenset()
+_NO_NAMES: frozenset[bytes] = frozenset()
 _ZERO_WEIGHT = re.compile(r"q=0(\.0*)?")
 
 
@@ -35,16 +35,23 @@ class ClientDisconnected(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOwner:
-    """The owner of a valid token. `principal` is None for a token without a name."""
+    """The owner of a valid token. `principal` is None for the token without a name."""
 
     principal: str | None = None
     scopes: frozenset[str] = frozenset()
 
 
 class HttpRequest:
-    """A request and its response. `common_headers` are added to whatever response is sent.
+    """A request and its response.
 
-    `caller` is the owner of its token, `abortion` the response if the server aborts it.
+    Attributes:
+        headers: The headers by their names in lower case. Of a repeated header, they have the last value.
+        repeated: The names of repeated headers.
+        common_headers: Headers added to every response.
+        caller: The owner of the token.
+        abortion: The response if the server aborts the request.
+        is_started: Whether the response has begun.
+        is_complete: Whether the response is complete, or the client has disconnected.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,27 +62,30 @@ class HttpRequest:
         self.method: str = scope["method"]
         pairs = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(pairs)
-        self.repeated = _NONE
+        self.repeated = _NO_NAMES
         if len(self.headers) != len(pairs):
-            self.repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            counts = Counter(name for name, _ in pairs)
+            self.repeated = frozenset(name for name, count in counts.items() if count > 1)
+            # The lines of a list are one list (RFC 9110, 5.3).
             self.headers[b"accept"] = b",".join(value for name, value in pairs if name == b"accept")
         self.common_headers: Headers = ()
-        self.is_started = self.is_complete = False
+        self.is_started = False
+        self.is_complete = False
         self.caller: TokenOwner | None = None
         self.abortion: HttpRejection | None = None
 
     def get_header(self, name: bytes) -> str | None:
-        """Return a header without the blanks around its value. httptools leaves them (RFC 9110, 5.5)."""
+        """Return the value of a header without the blanks around it (RFC 9110, 5.5). httptools does not remove them."""
         value = self.headers.get(name)
         if value is None:
             return None
         return value.strip(b" \t").decode("latin-1")
 
     def read_principal(self) -> str | None:
-        """Return the principal of the token, else the authenticated user of a surrounding ASGI app.
+        """Return the principal of the token, or else the authenticated user of a surrounding ASGI app.
 
-        This user is Starlette's `user`, or the owner of its token: the user of the SDK's authentication
-        (`mcp.server.auth`) has one.
+        Such an app sets `user` in the scope, as Starlette does. If the user has an `access_token`, as the one of the
+        SDK's authentication (`mcp.server.auth`) has, its owner is the principal.
         """
         if self.caller is not None and self.caller.principal is not None:
             return self.caller.principal
@@ -88,7 +98,7 @@ class HttpRequest:
         return format_principal(token.client_id, (token.claims or {}).get("iss"), token.subject)
 
     def check_message(self) -> None:
-        """Raise HttpRejection unless this is a POST of a message, and its client accepts both kinds of responses."""
+        """Raise HttpRejection unless this is a POST of a message, and the client accepts JSON and event streams."""
         self.check_method("POST")
         self.check_content_type()
         self.check_accept("application/json", "text/event-stream")
@@ -99,7 +109,7 @@ class HttpRequest:
             raise make_rejection(405, f"Use {' or '.join(allowed)}.", [(b"allow", ", ".join(allowed).encode())])
 
     def check_content_type(self) -> None:
-        """Raise HttpRejection for a type that a form of a web page could send without a preflight request."""
+        """Raise HttpRejection unless the body is JSON. A web page could send a form without a preflight request."""
         content_type = self.headers.get(b"content-type", b"")
         if content_type != JSON and content_type.partition(b";")[0].strip(b" \t").lower() != JSON:
             raise make_rejection(400, "The Content-Type of a message is application/json.")
@@ -110,25 +120,28 @@ class HttpRequest:
         if not accepted_types.issuperset(media_types):
             raise make_rejection(406, f"Not Acceptable: the client must accept {' and '.join(media_types)}.")
 
-    async def read_body(self, most: int) -> bytes:
-        """Return the body. Raises HttpRejection if it has more than `most` bytes, and ClientDisconnected."""
+    async def read_body(self, limit: int) -> bytes:
+        """Return the body. Raises HttpRejection if it has more than `limit` bytes, and ClientDisconnected."""
         content_length = self.headers.get(b"content-length", b"0")
-        has_valid_length = len(content_length) <= 18 and not (content_length.isdigit() and int(content_length) > most)
-        parts, size, has_more = [], 0, has_valid_length
+        # A longer number is too large in any case, and int() raises ValueError for thousands of digits.
+        is_too_large = len(content_length) > 18 or (content_length.isdigit() and int(content_length) > limit)
+        parts: list[bytes] = []
+        size = 0
+        has_more = not is_too_large
         while has_more:
             message = await self.receive()
             if message["type"] != "http.request":
                 raise ClientDisconnected
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            has_more = message.get("more_body", False) and size <= most
-        if not has_valid_length or size > most:
+            has_more = message.get("more_body", False) and size <= limit
+        if is_too_large or size > limit:
             hint = "Raise http.body in the settings."
-            raise make_rejection(413, f"The body of a request may have {most} bytes. {hint}")
+            raise make_rejection(413, f"The body of a request may have {limit} bytes. {hint}")
         return b"".join(parts)
 
     def respond(self, status: int, body: bytes = b"", headers: Headers = ()) -> Awaitable[None]:
-        """Send the whole response; the body is JSON."""
+        """Send the whole response. The body is JSON."""
         return self.send_response(status, (*headers, _JSON_HEADER) if body else headers, body)
 
     async def reject(self, rejection: HttpRejection) -> None:
@@ -141,7 +154,8 @@ class HttpRequest:
     async def send_response(self, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
         """Send the head of the response, with its body or the first part of the body."""
         fields = (*headers, *self.common_headers)
-        self.is_started, self.is_complete = True, not more
+        self.is_started = True
+        self.is_complete = not more
         if self._send_whole is not None and not more:
             await self._send_whole(status, fields, body)
             return
@@ -156,7 +170,7 @@ class HttpRequest:
 
 
 def make_rejection(status: int, message: str, headers: Headers = (), *, code: int = INVALID_REQUEST) -> HttpRejection:
-    """Return a rejection with an error without an id, because the id of the request is unknown or not trusted."""
+    """Return a rejection with a JSON-RPC error. The error has no id, because the body may not have been read."""
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return HttpRejection(status, orjson.dumps(body), headers)
 
@@ -170,9 +184,12 @@ def _read_accept(value: bytes) -> frozenset[str]:
         is_accepted[name] = not any(map(_ZERO_WEIGHT.fullmatch, parameters))
     accepted_types = set()
     for name, family in (("application/json", "application/*"), ("text/event-stream", "text/*")):
-        # The most specific range decides.
-        if is_accepted.get(name, is_accepted.get(family, is_accepted.get("*/*", False))):
-            accepted_types.add(name)
+        # The most specific of the ranges decides (RFC 9110, 12.5.1).
+        for media_range in (name, family, "*/*"):
+            if media_range in is_accepted:
+                if is_accepted[media_range]:
+                    accepted_types.add(name)
+                break
     return frozenset(accepted_types)
 
 
@@ -182,5 +199,8 @@ def format_principal(client: str | None, issuer: str | None, subject: str | None
 
 
 def make_client_key(principal: str | None, session: str = "") -> str:
-    """Return the client for the quotas: the principal, else the session, else all anonymous clients."""
+    """Return the key of a client for its quotas: its principal, or else its session.
+
+    Without both, it is the same for all anonymous clients.
+    """
     return f"session/{session}" if principal is None else f"principal/{principal}"

@@ -1,4 +1,4 @@
-"""Serves an endpoint over HTTP on a bound socket, until a signal."""
+"""Serves a BridgeApp over HTTP on a bound socket, until a signal arrives."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, URGENT
 logger = logging.getLogger("mcp_bridge.transports")
 
 BACKLOG = 2048
-"""The maximum number of connections in the kernel before they are accepted."""
-ACCEPTED = 64
-"""The number of connections that the event loop accepts in one step, before excess ones are closed."""
+"""The maximum number of connections that wait in the kernel until the server accepts them."""
+ACCEPT_BATCH = 64
+"""The maximum number of connections that the event loop accepts in one step. After it, the pool can close some."""
 
 
 def listen(host: str, port: int, *, has_token: bool) -> socket.socket:
     """Return a bound socket. `has_token` is whether clients must send a token.
 
-    Raises ConfigError for an address in reach of other machines without a token, and for an unavailable one.
+    Raises ConfigError if other machines can reach the address and no token is required, or if it is not available.
     """
     if not has_token and not is_loopback(host):
         raise ConfigError(
@@ -36,7 +36,7 @@ def listen(host: str, port: int, *, has_token: bool) -> socket.socket:
             hint="Put a secret into an environment variable and name it with --token-env NAME (http.token_env)",
         )
     try:
-        # getaddrinfo would wrap a larger number around.
+        # getaddrinfo takes a larger number modulo 65536.
         if not 0 <= port < 1 << 16:
             raise OSError("a port is a number up to 65535")
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -45,7 +45,7 @@ def listen(host: str, port: int, *, has_token: bool) -> socket.socket:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return bound
     except (OSError, UnicodeError) as error:
-        # A name that no DNS server could have raises UnicodeError.
+        # UnicodeError is raised for a text that cannot be a name in DNS.
         hint = "Choose another port, or 0 for any free one"
         raise ConfigError(f"cannot listen on {host}:{port}: {error}", where="http.port", hint=hint) from error
 
@@ -64,10 +64,10 @@ async def serve(
     signals: ShutdownSignals | None = None,
     started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Raise the soft limit of descriptors, and serve until a signal or cancellation.
+    """Serve until a signal arrives or the task is cancelled. Raises the soft limit of descriptors for many connections.
 
     At the first signal, requests are accepted for `app.shutdown_delay` seconds, and then calls in flight have `drain`
-    seconds. `signals` are handlers that the caller has installed. Without them, handlers are installed here, unless
+    seconds. `signals` are handlers the caller has installed. Without them, handlers are installed here, unless
     `handles_signals` is false.
     """
     raise_descriptor_limit()
@@ -81,7 +81,7 @@ async def serve(
             started()
             timeout = app.shutdown_delay + drain
             with active_signals.handle_while_serving(shutdown.start_shutdown, shutdown.shorten_waits, timeout):
-                # The connections and the lifespan are closed in any case.
+                # After a cancellation, too, the connections and the lifespan are closed in order.
                 with anyio.CancelScope(shield=True):
                     await _accept_connections(app, bound, shutdown)
             tasks.cancel_scope.cancel()
@@ -91,8 +91,8 @@ async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Sh
     pool = shutdown.pool
     async with app.lifespan():
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPTED)
-        # asyncio has also passed its own backlog to the kernel.
+        server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPT_BATCH)
+        # asyncio uses its parameter `backlog` as the size of a batch, and passes it to the kernel, too.
         bound.listen(BACKLOG)
         await shutdown.stopped.wait()
         server.close()
@@ -124,11 +124,11 @@ class Shutdown:
             self.stopped.set()
 
     async def run_when_signalled(self, drain: float) -> None:
-        """After `start_shutdown`: accept requests for the delay, wait for the calls in flight, and end the streams."""
+        """Wait for `start_shutdown`. Then accept requests for the delay, drain the calls, and end the streams."""
         await self._begun.wait()
         app = self._app
         if app.shutdown_delay:
-            # The proxy has time to read /health and to send its requests elsewhere.
+            # In this time, a proxy reads /health, and sends its requests to other servers.
             delay = app.shutdown_delay
             logger.warning("shutting down: requests are accepted for %g seconds, or until a second signal", delay)
             app.is_leaving = True

@@ -1,4 +1,10 @@
-"""One session of a handshake client, and its message streams (MCP 2025-11-25, basic/transports)."""
+"""HttpSession: one session of a handshake client, and its message streams (MCP 2025-11-25, basic/transports).
+
+Each request has a stream (`SessionStream`), whose messages end with the response. One more stream, the standalone one,
+has the messages that belong to no request. A stream is sent over a connection (`EventStream`). If the connection
+breaks, the stream goes on: its messages are stored in the EventLog, until the client resumes the stream over a new
+connection, with the id of the last event it has received.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +24,24 @@ from mcp_bridge._transports.http.event_stream import LARGE_RESPONSE, EventStream
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 
 REQUEST_CANCELLED = -32800
-"""The error of a cancelled request: in this era, only a response ends the stream of a request."""
-UNREAD = 10.0
-"""Seconds without a reader of a call's stream, until other calls can use its slot."""
+"""The error code in the response to a cancelled request. In this era, only a response ends the stream of a request."""
+LENDING_DELAY = 10.0
+"""Seconds after which a call whose stream has no connection lends its slot to other calls."""
 
 
 class HttpSession:
-    """One session of a `principal`. With a `log`, clients resume broken streams, after `retry` seconds.
+    """One session of a handshake client.
 
-    `counter` counts the clients that wait for a response, or will return for it. `requests` counts the HTTP requests in
-    flight.
+    With a `log`, clients can resume broken streams, after `retry` seconds.
+
+    Attributes:
+        headers: The headers of each response, with the id of the session.
+        requests: The number of HTTP requests in flight.
+        principal: The owner of the session, or None.
+        client: The connection of the client to the endpoint.
+        counter: Counts the clients that wait for a response, or will return for it.
+        log: Stores messages, or is None if streams cannot be resumed.
+        unanswered: The streams of requests without a response.
     """
 
     def __init__(
@@ -57,7 +71,7 @@ class HttpSession:
 
     @property
     def has_open_requests(self) -> bool:
-        """Whether the client of a call in flight may return for the result."""
+        """Whether a call is in flight whose client may return for the result."""
         return self.log is not None and bool(self.unanswered)
 
     async def serve_request(self, request: HttpRequest, message: Message) -> None:
@@ -74,7 +88,7 @@ class HttpSession:
             self._prime(stream, events, message)
             self.client.receive(message, stream)
             if not events.is_ended:
-                # Many calls end in the first step of their task.
+                # Many calls end in the first step of their task, so that the response needs no event stream.
                 await asyncio.sleep(0)
             await self._send_events(stream, events, events.begin_late)
         finally:
@@ -117,7 +131,7 @@ class HttpSession:
             self.counter.remove_request()
 
     async def end(self) -> None:
-        """End the session: cancel its requests, end its streams after their pending messages, delete the messages."""
+        """End the session: end its streams after their pending messages, cancel its requests, and delete its log."""
         if self.is_ended:
             return
         self.is_ended = True
@@ -128,9 +142,10 @@ class HttpSession:
             await self.log.close()
 
     def _prime(self, stream: SessionStream, events: EventStream, message: Message | None = None) -> None:
-        """Queue an event without data, so that the client can resume the stream, unless its version has no such event.
+        """Queue an event without data, so the client can resume the stream before its first message.
 
-        `message` is the request of the stream, which may be the first one of the session.
+        Only the newest version of this era has such events. `message` is the request of the stream. If it is the first
+        one of the session, it names the version.
         """
         version: Any = self.client.session.version
         if not version and message is not None:
@@ -152,12 +167,17 @@ class HttpSession:
 
 
 class SessionStream:
-    """The message stream of one request, or the standalone one (`request_id` is None).
+    """The message stream of one request, or the standalone stream (`request_id` is None).
 
-    It outlives its connections: messages go to the log, and to the connection if there is one. `number` is the number
-    of its first event, the key in the log, and `numbers` are those of its stored messages.
+    A stream outlives its connections. Its messages go to the log, and to the connection if there is one. If a call has
+    no connection for LENDING_DELAY seconds, it lends its slot to other calls until its stream is resumed.
 
-    A call without a connection for `UNREAD` seconds lends its slot to others until its stream is resumed.
+    Attributes:
+        number: The number of its first event, by which the log knows the stream.
+        numbers: The numbers of its stored messages.
+        is_closable: Whether the client can resume the stream, so the server may close its connection.
+        events: The current connection, or None.
+        is_answered: Whether the stream has ended with its response.
     """
 
     def __init__(self, session: HttpSession, request_id: RequestId | None = None) -> None:
@@ -167,16 +187,22 @@ class SessionStream:
         self._session = session
         self._request_id = request_id
         self.events: EventStream | None = None
+        # Whether the connection still gets messages from the log. New messages then only go to the log.
         self._is_replaying = False
         self._lend_timer: asyncio.TimerHandle | None = None
         self.is_answered = False
-        self._is_owed = False
+        # Whether the client was asked to come back, which the counter counts.
+        self._is_client_expected = False
 
     def attach(self, events: EventStream, *, is_resumed: bool = False) -> None:
-        """Send messages on this connection, after the replayed ones. The earlier connection may be dead, and ends."""
+        """Send messages on this connection from now on, or after the replayed ones if the stream `is_resumed`.
+
+        An earlier connection ends. It may be dead without the server knowing.
+        """
         if self.events is not None:
             self.events.end()
-        self.events, self._is_replaying = events, is_resumed
+        self.events = events
+        self._is_replaying = is_resumed
         self.forget()
         if self._lend_timer is not None:
             self._lend_timer.cancel()
@@ -186,7 +212,7 @@ class SessionStream:
                 request.reclaim_slots()
 
     def continue_on(self, events: EventStream) -> bool:
-        """Send future messages after the replayed ones; return whether this is still the connection of the stream."""
+        """Send new messages on this connection after the replayed ones. Return False if the stream has another one."""
         if self.events is not events:
             return False
         self._is_replaying = False
@@ -195,14 +221,15 @@ class SessionStream:
         return True
 
     def detach(self, events: EventStream) -> None:
+        """Note the end of a connection."""
         if self.events is events:
             self.events = None
             self._lend_soon()
 
     def forget(self) -> None:
         """Stop waiting for a client that was asked to come back."""
-        if self._is_owed:
-            self._is_owed = False
+        if self._is_client_expected:
+            self._is_client_expected = False
             self._session.counter.remove_request()
 
     def end(self) -> None:
@@ -245,26 +272,26 @@ class SessionStream:
             self.events.end()
 
     async def close(self) -> None:
-        """Close the connection of a stream if the client can resume it, and expect the client back."""
+        """Close the connection if the client can resume the stream, and expect the client to come back."""
         if not self.is_closable or self.is_answered:
             return
         if self.events is not None:
             self.events.end()
             self.events = None
             self._lend_soon()
-        if not self._is_owed:
-            self._is_owed = True
+        if not self._is_client_expected:
+            self._is_client_expected = True
             self._session.counter.add_request()
 
     def _lend_soon(self) -> None:
         if self._request_id is not None and not self.is_answered:
-            self._lend_timer = asyncio.get_running_loop().call_later(UNREAD, self._lend_slots)
+            self._lend_timer = asyncio.get_running_loop().call_later(LENDING_DELAY, self._lend_slots)
 
     def _lend_slots(self) -> None:
         request = self._find_request()
         if request is not None:
             request.lend_slots()
-            # The call may still wait for its slot.
+            # The call may only now get a slot, so lend it later.
             self._lend_soon()
 
     def _find_request(self) -> IncomingRequest | None:

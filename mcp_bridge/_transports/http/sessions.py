@@ -1,4 +1,7 @@
-"""Sessions of the handshake era over Streamable HTTP: their number, their idle timeout, and their requests."""
+"""SessionManager: the sessions of the handshake era over Streamable HTTP.
+
+It opens a session for each initialization, finds the session of each later request, and ends idle sessions.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,12 @@ SESSION_ID = b"mcp-session-id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOptions:
-    """How broken streams are resumed: `events` messages of each session are stored in `store` (None: in memory).
+    """How clients resume broken streams.
 
-    `retry` is how many seconds clients have to wait before they resume a stream.
+    Attributes:
+        events: The maximum number of stored messages of a session.
+        retry: The seconds clients have to wait before they resume a stream.
+        store: The store for messages. None means memory.
     """
 
     events: int = 256
@@ -37,9 +43,13 @@ class ResumeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """The number of `sessions`, and the seconds without a request until one ends. None: streams cannot be resumed.
+    """The limits of sessions.
 
-    One session more ends the one with the longest idle time. If none is idle, the new one is rejected with 503.
+    Attributes:
+        sessions: The maximum number of sessions. A further one ends the session with the longest idle time. If none is
+            idle, the new one is rejected with 503.
+        idle: The seconds without a request after which a session ends.
+        resuming: How clients resume broken streams. None: they cannot.
     """
 
     sessions: int = 1000
@@ -55,7 +65,7 @@ class SessionManager:
         self._options = options
         self._admission = admission
         self._sessions: dict[str, HttpSession] = {}
-        # The times since when sessions are idle, the oldest first.
+        # The idle sessions with the times at which they became idle, the oldest first.
         self._idle: dict[HttpSession, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._memory = MemoryEvents()
@@ -67,7 +77,8 @@ class SessionManager:
         if session_id is not None and (session is None or session.principal != request.read_principal()):
             raise make_rejection(404, "Session not found")
         request.check_method("GET", "POST", "DELETE")
-        message, last_event = None, request.get_header(b"last-event-id")
+        message = None
+        last_event = request.get_header(b"last-event-id")
         if request.method == "POST":
             request.check_message()
             message = await self._admission.read_message(request)
@@ -106,7 +117,7 @@ class SessionManager:
         finally:
             session.requests -= 1
             if not session.client.session.version:
-                # A session without initialization ends with its only request.
+                # The initialization has failed, so no other request can use the session.
                 await self._end_session(session)
             elif not session.requests and not session.is_ended:
                 self._idle[session] = asyncio.get_running_loop().time()
@@ -126,10 +137,10 @@ class SessionManager:
                 self._end_soon(session)
 
     def _open_session(self, message: Message, principal: str | None) -> HttpSession:
-        """Open a session for its first message. Raises HttpRejection, also for any message but an initialization."""
+        """Open a session for an initialization. Raises HttpRejection, also for any other message."""
         if message.get("method") != "initialize" or "id" not in message:
             if "id" in message and has_envelope(message.get("params") or {}):
-                # A stateless request lacks only the header of its version.
+                # This is a stateless request, which lacks only the header of its version.
                 error = make_error(message["id"], make_mismatch(VERSION_HEADER, VERSION_PART))
                 raise HttpRejection(400, dump_message(error))
             raise make_rejection(400, "Bad Request: Missing session ID")
@@ -140,12 +151,14 @@ class SessionManager:
                 raise make_rejection(503, "Too many open sessions", code=INTERNAL_ERROR)
             self._end_soon(victim)
         log: EventLog[SessionStream] | None = None
-        retry, resuming = 0.0, options.resuming
+        retry = 0.0
+        resuming = options.resuming
         if resuming is not None:
             events: MemoryEvents | StoredEvents = self._memory
             if resuming.store is not None and type(resuming.store) is not MemoryStore:
                 events = StoredEvents(FaultTolerantStore(resuming.store), self._admission.tasks, ttl=options.idle)
-            log, retry = EventLog(events, most=resuming.events), resuming.retry
+            log = EventLog(events, limit=resuming.events)
+            retry = resuming.retry
         session_id = token_hex(16)
         session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
         self._sessions[session_id] = session
@@ -170,8 +183,8 @@ class SessionManager:
 
     def _end_idle_sessions(self) -> None:
         self._timer = None
-        before = asyncio.get_running_loop().time() - self._options.idle
-        for session, since in list(self._idle.items()):
-            if since <= before:
+        latest = asyncio.get_running_loop().time() - self._options.idle
+        for session, idle_since in list(self._idle.items()):
+            if idle_since <= latest:
                 self._end_soon(session)
         self._schedule_check()

@@ -1,4 +1,8 @@
-"""The legacy HTTP+SSE transport (MCP 2024-11-05): a stream for each client at /sse, its messages at /messages."""
+"""The legacy HTTP+SSE transport (MCP 2024-11-05).
+
+Each client opens one event stream at /sse, which has all messages of the server. Its first event names the address for
+messages of the client: /messages with the id of the stream.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +20,40 @@ MESSAGES_PATH = "/messages"
 
 
 class SseEndpoint:
-    """Serves the streams, at most `most` of them, and their messages."""
+    """Serves the streams of clients, at most `limit` of them, and the messages of these clients."""
 
-    def __init__(self, endpoint: Endpoint, admission: Admission, *, most: int) -> None:
+    def __init__(self, endpoint: Endpoint, admission: Admission, *, limit: int) -> None:
         self._endpoint = endpoint
         self._admission = admission
-        self._most = most
+        self._limit = limit
+        # The stream, the connection and the principal of each client, by the id of the stream.
         self._clients: dict[str, tuple[SseStream, ClientConnection, str | None]] = {}
 
     async def serve_stream(self, request: HttpRequest) -> None:
         """Serve a client until it disconnects. Raises HttpRejection."""
         request.check_method("GET")
         self._admission.check_ending()
-        if len(self._clients) >= self._most:
+        if len(self._clients) >= self._limit:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
-        stream, counter = SseStream(request), self._admission.counter
+        stream = SseStream(request)
         principal = request.read_principal()
-        name = uuid4().hex
-        key = make_client_key(principal, name)
+        stream_id = uuid4().hex
         client = self._endpoint.connect(
-            stream, self._admission.tasks, counter, principal=principal, client=key, transport="sse"
+            stream,
+            self._admission.tasks,
+            self._admission.counter,
+            principal=principal,
+            client=make_client_key(principal, stream_id),
+            transport="sse",
         )
-        self._clients[name] = (stream, client, principal)
+        self._clients[stream_id] = (stream, client, principal)
         address = f"{request.scope.get('root_path', '').rstrip('/')}{MESSAGES_PATH}"
-        stream.events.put(format_event(f"{quote(address)}?session_id={name}\n".encode(), name="endpoint"))
+        stream.events.put(format_event(f"{quote(address)}?session_id={stream_id}\n".encode(), name="endpoint"))
         try:
             await stream.events.begin()
             await stream.events.attend()
         finally:
-            del self._clients[name]
+            del self._clients[stream_id]
             client.close()
 
     async def serve_message(self, request: HttpRequest) -> None:
@@ -52,10 +61,11 @@ class SseEndpoint:
         request.check_method("POST")
         request.check_content_type()
         message = await self._admission.read_message(request, is_connected=True)
-        names = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
-        if len(names[0]) != 32:
+        [stream_id, *_] = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
+        if len(stream_id) != 32:
             raise make_rejection(400, "The query has no valid session_id.")
-        _, client, principal = self._clients.get(names[0], (None, None, None))
+        _, client, principal = self._clients.get(stream_id, (None, None, None))
+        # For another principal, the stream does not exist.
         if client is None or principal != request.read_principal():
             raise make_rejection(404, "There is no stream with this session_id.")
         client.receive(message)
@@ -74,7 +84,9 @@ class SseStream(MessageStream):
         self.events = EventStream(request)
 
     def send(self, message: Message) -> None:
-        if line := dump_message(message):
+        line = dump_message(message)
+        # Nothing is sent for a message that JSON cannot express.
+        if line:
             self.events.put(format_event(line))
 
     async def drain(self) -> None:

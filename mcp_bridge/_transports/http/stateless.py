@@ -1,4 +1,8 @@
-"""Requests of the stateless era: one POST each, with a response in JSON or as events (MCP 2026-07-28, transports)."""
+"""StatelessEndpoint: requests of the stateless era (MCP 2026-07-28, basic/transports).
+
+Each request is one POST. Its response is JSON, or an event stream if the server sends messages before it. A client
+cancels a request by closing the connection.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +30,20 @@ from mcp_bridge._transports.http.event_stream import EventStream, format_event
 from mcp_bridge._transports.http.header_checks import HeaderChecks
 from mcp_bridge._transports.http.request import HttpRejection, HttpRequest, make_client_key, make_rejection
 
-QUICK = 0.02
-"""Seconds until a task watches for the client's disconnection. Most requests end earlier, and need none."""
+WATCH_DELAY = 0.02
+"""Seconds after which a task watches whether the client disconnects. Most requests end earlier, and need no task."""
 STATUSES = {
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH), 400),
     **dict.fromkeys((MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
     METHOD_NOT_FOUND: 404,
 }
-"""HTTP statuses of error responses; others have 200."""
+"""The HTTP statuses of error responses by their codes. Others have 200."""
 LISTEN = "subscriptions/listen"
+"""The method of a stream of changes, which stays open until the client or the shutdown ends it."""
 
 
 class StatelessEndpoint:
-    """Serves POSTs without a session."""
+    """Serves the requests of the stateless era."""
 
     def __init__(self, endpoint: Endpoint, admission: Admission) -> None:
         self._endpoint = endpoint
@@ -60,25 +65,26 @@ class StatelessEndpoint:
             _check_version(version)
             await request.respond(202)
             return
-        stream, counter = StatelessStream(request), self._admission.counter
+        stream = StatelessStream(request)
+        counter = self._admission.counter
         principal = request.read_principal()
-        key = make_client_key(principal)
         incoming = IncomingRequest(
             message["id"],
             method,
             message.get("params"),
             stream,
             principal=principal,
-            client=key,
+            client=make_client_key(principal),
             transport="http",
         )
-        # The shutdown ends these streams, so it does not wait for them.
+        # The shutdown ends streams of changes, so it does not wait for them.
         is_counted = method != LISTEN
         if is_counted:
             counter.add_request()
         try:
             response = self._handle_request(request, incoming, version)
-            # The request is cancelled when the client disconnects (basic/utilities/cancellation).
+            # Only a request that takes time is a coroutine. It is cancelled when the client disconnects
+            # (basic/utilities/cancellation).
             if type(response) is CoroutineType:
                 self._slow.add_request(stream, incoming)
                 try:
@@ -93,7 +99,7 @@ class StatelessEndpoint:
                 counter.remove_request()
 
     def _handle_request(self, request: HttpRequest, incoming: IncomingRequest, version: str) -> Any:
-        """Return the response, or a coroutine for the result."""
+        """Return the response, or a coroutine for `IncomingRequest.run`."""
         try:
             self._headers.check_headers(request, version, incoming.method, incoming.params)
             outcome = self._endpoint.handle_stateless(incoming, version=version)
@@ -107,7 +113,7 @@ class StatelessEndpoint:
 
 
 def _check_version(version: str) -> None:
-    """Raise HttpRejection for a version with a handshake, or an unknown one."""
+    """Raise HttpRejection for a handshake version, or an unknown one."""
     try:
         check_version(version)
     except RpcError as error:
@@ -115,10 +121,14 @@ def _check_version(version: str) -> None:
 
 
 class SlowRequests:
-    """Attends to requests that take longer than `QUICK`, with one timer for all. One for each would cost 20 us."""
+    """Starts to watch the clients of requests after WATCH_DELAY.
+
+    One timer serves all requests, because a timer for each request would cost 20 microseconds. At each tick, the
+    requests that had begun before the last tick are watched, and the newer ones become old.
+    """
 
     def __init__(self) -> None:
-        # The requests since the timer was set, and those before.
+        # The requests since the last tick, and those before.
         self._new_requests: dict[StatelessStream, IncomingRequest] = {}
         self._old_requests: dict[StatelessStream, IncomingRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -126,7 +136,7 @@ class SlowRequests:
     def add_request(self, stream: StatelessStream, incoming: IncomingRequest) -> None:
         self._new_requests[stream] = incoming
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(QUICK, self._attend_slow)
+            self._timer = asyncio.get_running_loop().call_later(WATCH_DELAY, self._attend_slow)
 
     def remove_request(self, stream: StatelessStream) -> None:
         if self._new_requests.pop(stream, None) is None:
@@ -138,10 +148,11 @@ class SlowRequests:
         loop = asyncio.get_running_loop()
         for stream, incoming in self._old_requests.items():
             stream.attendant = loop.create_task(stream.attend(incoming))
-        self._old_requests, self._new_requests = self._new_requests, {}
+        self._old_requests = self._new_requests
+        self._new_requests = {}
         self._timer = None
         if self._old_requests:
-            self._timer = loop.call_later(QUICK, self._attend_slow)
+            self._timer = loop.call_later(WATCH_DELAY, self._attend_slow)
 
 
 class StatelessStream(MessageStream):
@@ -173,7 +184,9 @@ class StatelessStream(MessageStream):
         incoming.cancel()
 
     def send(self, message: Message) -> None:
-        if line := dump_message(message):
+        line = dump_message(message)
+        # Nothing is sent for a message that JSON cannot express.
+        if line:
             self.events.put(format_event(line))
 
     async def drain(self) -> None:

@@ -1,4 +1,4 @@
-"""The types of ASGI, and the extension of the HTTP/1.1 server."""
+"""The types of ASGI, the extension of ASGI the HTTP/1.1 server offers, and the reading of host names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 WHOLE_RESPONSE = "mcp_bridge.whole_response"
-"""An extension of ASGI: sends status, headers and the whole body in one step."""
+"""The key of an extension of ASGI in `scope["extensions"]`: a function that sends a whole response in one step."""
 _HOST = re.compile(r"(?:\[([^][/?#@\s]+)\]|([^][/?#@\s:]+))(?::[0-9]*)?")
 
 
 def read_host_name(address: bytes) -> str:
-    """Return the name in `name:port`, in lower case; empty for anything else, such as a user (RFC 9110, 7.2)."""
+    """Return the host in `host:port` in lower case, or "" if the address has anything else (RFC 9110, 7.2)."""
     match = _HOST.fullmatch(address.decode("latin-1").strip(" \t"))
     return (match[1] or match[2]).lower() if match is not None else ""

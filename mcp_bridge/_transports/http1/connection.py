@@ -10,7 +10,7 @@ A connection goes through these states. One timer checks their time limits.
 3. It owes a response. Only the time in which the client does not read counts: the client has to read `MIN_PROGRESS`
    bytes within the send timeout, or the connection is reset.
 4. It is rejected, because of a faulty request. Requests before that one are answered first (`_deferred_rejection`).
-   Then all input is discarded for `LINGER_TIMEOUT`, so that the client can read the rejection.
+   Then all input is discarded for `LINGER_TIMEOUT`, so the client can read the rejection.
 
 An ASGI app never sees a connection whose request is not complete, so the server has to limit how long a client takes to
 send one, how long its head is, and how long it takes to read the response. Where another server runs the app, the
@@ -45,26 +45,31 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 200
 """The maximum number of header lines of a request."""
 MAX_BUFFERED = 64 * 1024
-"""Bytes of a body before reading pauses until the app has received them."""
+"""The number of bytes of a body after which reading pauses until the app has received them."""
 MAX_QUEUED = 16
-"""Requests in the queue of a connection before reading pauses until some of them are answered."""
+"""The number of requests in the queue of a connection at which reading pauses until some have their responses."""
 MIN_PROGRESS = 16 * 1024
-"""The minimum number of bytes that a client must read within the send timeout, so that none reads byte by byte."""
-
+"""The minimum number of bytes that a client must read within the send timeout. Without it, a client could read byte by
+byte, and hold the connection for ever."""
 LINGER_TIMEOUT = 1.0
 """Seconds in which the input of a rejected client is discarded, so that the client receives the rejection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """Seconds: `receive` from the first byte of a request to its last, `send` for a client without any reading."""
+    """The time limits for clients in seconds.
+
+    Attributes:
+        receive: The time from the first byte of a request to its last one.
+        send: The time in which a client has to read a part of its response (MIN_PROGRESS).
+    """
 
     receive: float = 10.0
     send: float = 60.0
 
 
 class ConnectionOwner(Protocol):
-    """The pool of a connection. If not `keeps_alive`, each response announces the end of its connection."""
+    """The pool of a connection. Unless it `keeps_alive`, each response announces the end of its connection."""
 
     timeouts: ClientTimeouts
     keeps_alive: bool
@@ -73,22 +78,23 @@ class ConnectionOwner(Protocol):
         """Add a new connection, and make room for it or reject it."""
 
     def discard(self, connection: HttpConnection) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
 
     def start_exchange(self, exchange: Exchange) -> None:
-        """Handle a request."""
+        """Start to handle a request."""
 
     def mark_waiting(self, connection: HttpConnection) -> None:
-        """The connection may be closed: its client has to send a request, or the rest of it."""
+        """Allow the end of the connection, because its client has to send a request, or the rest of it."""
 
     def mark_busy(self, connection: HttpConnection) -> None:
-        """The connection may not be closed: its client has to get a response."""
+        """Keep the connection open, because its client waits for a response."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection. It is closed when the client takes too long or sends too long a head.
+    """One connection. It is closed if the client takes too long, or if it sends too long a head.
 
-    Only the client's own time counts, not the time in which the server reads nothing or the event loop is blocked.
+    The time limits count only the time the client itself takes, not the time in which the server does not read or the
+    event loop is blocked.
     """
 
     transport: asyncio.Transport
@@ -96,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self, pool: ConnectionOwner) -> None:
         self.pool = pool
         self._loop = asyncio.get_running_loop()
-        # The first exchange is being answered, and the others wait for their turn.
+        # The app handles the first exchange, and the others wait for their turn.
         self._exchanges: list[Exchange] = []
         # The exchange of the request that was begun last.
         self._latest: Exchange | None = None
@@ -129,18 +135,19 @@ class HttpConnection(asyncio.Protocol):
         self._waiting_since: float | None = self._loop.time()
         self._writability = Notifier()
         self.is_writable = True
-        # The size of the write buffer when the client last made progress, and the time of that.
-        self._unread = (math.inf, 0.0)
+        # The size of the write buffer when the client last made progress, and the time at which it did.
+        self._last_progress = (math.inf, 0.0)
         self._reset_parser()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # The transport of uvloop is no subclass.
+        # The transport of uvloop is not a subclass of asyncio.Transport.
         self.transport = cast("asyncio.Transport", transport)
         for name, key in (("client", "peername"), ("server", "sockname")):
             address = transport.get_extra_info(key)
             # The address of a Unix socket is a path, or empty.
-            is_network = isinstance(address, tuple)
-            self._common_scope[name] = (str(address[0]), int(address[1])) if is_network else None
+            self._common_scope[name] = None
+            if isinstance(address, tuple):
+                self._common_scope[name] = (str(address[0]), int(address[1]))
         client = self._common_scope["client"]
         self.peer: str = client[0] if client else ""
         self._schedule_check()
@@ -168,7 +175,7 @@ class HttpConnection(asyncio.Protocol):
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        self._unread = (math.inf, self._loop.time())
+        self._last_progress = (math.inf, self._loop.time())
         self.is_writable = True
         self._writability.notify()
 
@@ -179,7 +186,8 @@ class HttpConnection(asyncio.Protocol):
     # Parsing
 
     def data_received(self, data: bytes) -> None:
-        # Data is parsed in pieces, so that a head in two reads is not longer than a head in one.
+        # Data is parsed in pieces of at most the bytes that a head may still have, so that the limit for a head is the
+        # same, however it is split into reads.
         while data and self._overhead < MAX_HEAD:
             if self._deferred_rejection is not None or self._is_rejected:
                 return
@@ -194,7 +202,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _reset_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
-        # Without this, data after a request with `Connection: close` is an error before that request is answered.
+        # Otherwise, data after a request with `Connection: close` would be an error before the response is sent.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def _feed(self, data: bytes) -> None:
@@ -206,17 +214,18 @@ class HttpConnection(asyncio.Protocol):
             self.reject(self._rejection)
 
     def _ignore_upgrade(self, following: bytes) -> None:
-        """Parse the request again without its request for an upgrade. Java's client sends one in each request (h2c).
+        """Parse the head of a request again without its header Upgrade.
 
-        The parser takes the bytes after such a head for another protocol.
+        The parser takes the bytes after such a head for another protocol. But a server may ignore the header (RFC 9110,
+        7.8), and the client of Java sends it with each request, to offer HTTP/2 (h2c).
         """
-        # Any protocol could follow a CONNECT.
+        # After a CONNECT, any protocol could follow, so the connection ends with the response.
         if not self._ignores_upgrade:
             if self._latest is not None:
                 self._latest.keep_alive = False
             return
         self._ignores_upgrade = False
-        # Of many requests in one piece, each would be parsed again with all that follow.
+        # Each of many such requests in one piece would be parsed again with all that follow it, in quadratic time.
         if self._exchanges:
             self.reject(self._rejection)
             return
@@ -227,8 +236,11 @@ class HttpConnection(asyncio.Protocol):
         self._feed(b"\r\n".join([first, *lines, b"", following]))
 
     def on_message_begin(self) -> None:
-        self._url, self._headers, self._expects_continue = b"", [], False
-        self._is_receiving, self._begun_in = True, self._pieces
+        self._url = b""
+        self._headers = []
+        self._expects_continue = False
+        self._is_receiving = True
+        self._begun_in = self._pieces
         self._waiting_since = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -241,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
             self._expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Start the request. A ValueError for a head too long, or another HTTP version, ends the parsing."""
+        """Queue the request. A ValueError, for too long a head or another HTTP version, ends the parsing."""
         self._has_progress = True
         if self.transport.is_closing():
             raise ValueError("the connection is being closed")
@@ -249,9 +261,10 @@ class HttpConnection(asyncio.Protocol):
         if self._parser.should_upgrade() and method != b"CONNECT":
             self._ignores_upgrade = True
             return
-        # Fields of a trailer are not headers (RFC 9110, 6.5.1).
+        # The fields of a trailer arrive as headers, too, but must not become headers (RFC 9110, 6.5.1), so they are
+        # collected in another list.
         headers, self._headers = self._headers, []
-        # The size of a head within one piece need not be counted: a piece is not longer.
+        # A head within one piece is not longer than a piece, so it need not be measured.
         is_split = self._begun_in != self._pieces
         if len(headers) > MAX_HEADERS or (is_split and len(self._url) + sum(map(len, chain(*headers))) > MAX_HEAD):
             self._rejection = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -301,12 +314,12 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def resume_reading(self) -> None:
-        """Read more, unless the queue is full: each response could add all requests of one read."""
+        """Continue to read, unless the queue is full. One read could add many requests."""
         if len(self._exchanges) < MAX_QUEUED:
             self.transport.resume_reading()
 
     def finish_exchange(self) -> None:
-        """Go on after the response to the first request: the client sends the next, or the rest of a rejected one."""
+        """Continue after the response to the first request, with the next request or with the end of the connection."""
         exchange = self._exchanges.pop(0)
         if self._waiting_since is not None or not self._exchanges:
             self._waiting_since = self._loop.time()
@@ -319,7 +332,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self.resume_reading()
         if not exchange.keep_alive:
-            # Closing now would reset the connection, and the client might lose the response (RFC 9112, 9.6).
+            # The client still sends the rest of its request. Closing now would reset the connection, and the client
+            # might lose the response (RFC 9112, 9.6).
             with contextlib.suppress(OSError):
                 self.transport.write_eof()
         elif self._exchanges:
@@ -336,23 +350,24 @@ class HttpConnection(asyncio.Protocol):
         self._timer = self._loop.call_at(self._due, self._check_timeouts)
 
     def _compute_deadline(self) -> float:
+        """Return the deadline of the client."""
         if self._waits_for_reader():
-            return self._unread[1] + self.pool.timeouts.send
+            return self._last_progress[1] + self.pool.timeouts.send
         if self._waiting_since is None or self.transport.is_closing():
             return math.inf
         return self._waiting_since + self.pool.timeouts.receive
 
     def _check_timeouts(self) -> None:
-        time = self._loop.time()
-        # The event loop was blocked for this time, which is not the fault of the client.
-        late = max(0.0, time - self._due)
+        now = self._loop.time()
+        # If the timer is late, the event loop was blocked, which is not the fault of the client.
+        delay = max(0.0, now - self._due)
         if self._waiting_since is not None:
-            self._waiting_since = time if self._owes_response() else self._waiting_since + late
-        self._measure_progress(time, late)
-        if self._compute_deadline() > time:
+            self._waiting_since = now if self._owes_response() else self._waiting_since + delay
+        self._measure_progress(now, delay)
+        if self._compute_deadline() > now:
             self._schedule_check()
         elif self._waits_for_reader():
-            # The kernel discards unread output too. It would keep it for minutes after an ordinary end.
+            # With this option, the kernel also discards unread output, which it would otherwise keep for minutes.
             client = self.transport.get_extra_info("socket")
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.transport.abort()
@@ -363,28 +378,32 @@ class HttpConnection(asyncio.Protocol):
             self._schedule_check()
 
     def _owes_response(self) -> bool:
-        """Whether the client has to wait: an earlier request is not answered, or nothing is read."""
+        """Return whether the client waits for the server: for a response, or because reading is paused."""
+        if not self.transport.is_reading():
+            return True
         latest = self._latest
-        return not self.transport.is_reading() or not (latest is None or latest.response_complete or latest.more_body)
+        return latest is not None and not latest.response_complete and not latest.more_body
 
     def _waits_for_reader(self) -> bool:
-        closing = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
-        return closing or not self.is_writable
+        """Return whether output waits until the client reads."""
+        has_last_output = self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
+        return has_last_output or not self.is_writable
 
-    def _measure_progress(self, time: float, late: float) -> None:
-        previous_size, since = self._unread
+    def _measure_progress(self, now: float, delay: float) -> None:
+        """Note whether the client has read enough. `delay` is the time for which the event loop was blocked."""
+        previous_size, since = self._last_progress
         size = self.transport.get_write_buffer_size()
         if not self._waits_for_reader():
-            self._unread = (math.inf, time)
+            self._last_progress = (math.inf, now)
         elif size <= previous_size - MIN_PROGRESS:
-            self._unread = (size, time)
+            self._last_progress = (size, now)
         else:
-            self._unread = (previous_size, since + late)
+            self._last_progress = (previous_size, since + delay)
 
     def reject(self, status: HTTPStatus) -> None:
         """Respond to the unfinished request, unless its response has begun, and close the connection.
 
-        Requests before it are answered first.
+        The responses to requests before it are sent first.
         """
         if self.transport.is_closing() or self._is_rejected:
             return
@@ -395,7 +414,8 @@ class HttpConnection(asyncio.Protocol):
                 self._exchanges.pop()
                 self._latest = self._exchanges[-1]
             self._deferred_rejection = status
-            self._is_receiving, self._waiting_since = False, None
+            self._is_receiving = False
+            self._waiting_since = None
             self.resume_reading()
             return
         if unfinished is None or not unfinished.response_started:
@@ -405,8 +425,12 @@ class HttpConnection(asyncio.Protocol):
         self._close_after_input()
 
     def _close_after_input(self) -> None:
-        """Close once the client has: with unread input, the client might lose the response (RFC 9112, 9.6)."""
-        self._is_rejected, self._waiting_since = True, None
+        """Discard further input until the client closes the connection, or until LINGER_TIMEOUT.
+
+        If the server closed a connection with unread input, the client might lose the response (RFC 9112, 9.6).
+        """
+        self._is_rejected = True
+        self._waiting_since = None
         self.transport.resume_reading()
         with contextlib.suppress(OSError):
             self.transport.write_eof()
@@ -415,7 +439,10 @@ class HttpConnection(asyncio.Protocol):
 
 @lru_cache(maxsize=64)
 def _split_target(target: bytes, host: bytes) -> tuple[str, bytes, bytes]:
-    """Return the path, the path as it was sent, and the query. Raises ValueError, also for a target on another host."""
+    """Return the path, the path as it was sent, and the query of a request's target.
+
+    Raises ValueError for an invalid target, and for one on another host than the header Host.
+    """
     url = httptools.parse_url(target)
     if url.userinfo or (url.host is not None and url.host.lower() != read_host_name(host).encode()):
         raise ValueError("the target of the request is not on the host that it names")

@@ -6,7 +6,7 @@ respond before it has received the whole body. Then the connection cannot be use
 still sends the rest.
 
 The head of a response is written together with the first part of its body. A body without a Content-Length is sent in
-chunks. If the app has failed in the middle of a response, the connection is closed, so that the client notices it.
+chunks. If the app has failed in the middle of a response, the connection is closed, so the client notices it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Channel(Protocol):
     is_writable: bool
 
     async def drain(self) -> None:
-        """Wait until the client reads."""
+        """Wait until the client has read enough for further output."""
 
     def resume_reading(self) -> None:
-        """Receive more of the body, or the disconnection."""
+        """Continue to read, to receive more of the body or to notice the end of the connection."""
 
     def finish_exchange(self) -> None:
-        """The response is complete."""
+        """Continue with the next request, because the response is complete."""
 
 
 class Exchange:
@@ -56,11 +56,11 @@ class Exchange:
         self._size = 0
         self._has_change = False
         self._waiter: asyncio.Future[None] | None = None
-        # The head of the response, written with the first part of the body (ASGI: HTTP, "Response Start").
+        # The head of the response, until it is written with the first part of the body (ASGI: HTTP, "Response Start").
         self._head = b""
         self._chunked = False
         self._has_body = True
-        # The bytes of the Content-Length that are not sent yet.
+        # The number of bytes of the body that are not sent yet; None without a Content-Length.
         self._unsent: int | None = None
         self.keep_alive = keep_alive
         self.more_body = True
@@ -69,7 +69,11 @@ class Exchange:
         self._disconnected = False
 
     def take_scope(self) -> Scope:
-        """Return the scope, once: it refers to this exchange, and only the garbage collector would end such a cycle."""
+        """Return the scope once, and keep no reference to it.
+
+        The scope refers to this exchange. If the exchange referred to the scope, only the garbage collector could free
+        both of them.
+        """
         scope, self._scope = self._scope, None
         assert scope is not None
         scope["extensions"] = {WHOLE_RESPONSE: self.respond}
@@ -84,12 +88,12 @@ class Exchange:
             await self.respond(500, [(b"content-type", b"text/plain")], b"Internal Server Error")
 
     def end(self) -> None:
-        """Close the connection if the response is incomplete."""
+        """Close the connection if the app has ended without completing the response."""
         if not self.response_complete and not self._disconnected:
             self._channel.transport.close()
 
     async def receive(self) -> AsgiMessage:
-        """Wait for a part of the body, and return everything since the last call."""
+        """Wait for a part of the body, and return everything that has arrived since the last call."""
         if not self._disconnected and not self.response_complete:
             if self._expects_continue and not self.response_started and self.more_body:
                 self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -106,7 +110,7 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: AsgiMessage) -> None:
-        """Send the head or a part of the body of the response; waits while the client does not read."""
+        """Send the head or a part of the body of the response. Waits while the client does not read."""
         if not self._channel.is_writable:
             await self._channel.drain()
         if self._disconnected:
@@ -117,6 +121,7 @@ class Exchange:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
 
     async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send the whole response (WHOLE_RESPONSE)."""
         if not self._channel.is_writable:
             await self._channel.drain()
         if not self._disconnected:
@@ -124,7 +129,7 @@ class Exchange:
             self._send_body(body, more=False)
 
     def add_body(self, data: bytes) -> int:
-        """Take a part of the request's body; returns how many bytes wait for the app."""
+        """Add a part of the request's body. Return the number of bytes that wait for the app."""
         if self.response_complete:
             return 0
         self._parts.append(data)
@@ -147,7 +152,8 @@ class Exchange:
             self._waiter.set_result(None)
 
     def _begin_response(self, status: int, headers: Headers, length: int | None = None) -> None:
-        # The client may send its next request in place of the body.
+        # The client still waits for 100 Continue, so after this response, it may send its next request in place of the
+        # body.
         if self._expects_continue and self.more_body:
             self.keep_alive = False
         head, self._unsent = _format_head(status, tuple(headers), self.keep_alive)
@@ -186,8 +192,12 @@ class Exchange:
 
 @lru_cache(maxsize=64)
 def _format_head(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> tuple[bytes, int | None]:
-    """Return the status line and the headers, and the Content-Length. Raises ValueError."""
-    lines, length = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()], None
+    """Return the status line with the headers, and the Content-Length if there is one. Raises ValueError.
+
+    Most responses have the same headers, so the results are cached.
+    """
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+    length = None
     for name, value in headers:
         if name == b"connection" and not keep_alive:
             continue
@@ -204,5 +214,5 @@ def _format_head(status: int, headers: tuple[tuple[bytes, bytes], ...], keep_ali
 
 @lru_cache(maxsize=1)
 def _format_date(second: int) -> bytes:
-    """Return the last lines of a head."""
+    """Return the last lines of a head. The date is the same for a second."""
     return b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n\r\n"

@@ -1,4 +1,4 @@
-"""The open connections of a server, and its running requests."""
+"""ConnectionPool: the open connections of a server, and the tasks of their requests."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mcp_bridge._transports.http1.asgi import AsgiApp
 from mcp_bridge._transports.http1.connection import ClientTimeouts, HttpConnection
 from mcp_bridge._transports.http1.exchange import Exchange
 
-RESERVED = 4
-"""One in this many descriptors is reserved for other purposes: files, pipes and outgoing connections."""
-OTHERS = 8
-"""One in this many connections is reserved for other addresses than the one with the most."""
+RESERVED_SHARE = 4
+"""A fourth of the descriptors is reserved for other purposes: files, pipes and outgoing connections."""
+OTHERS_SHARE = 8
+"""An eighth of the connections is reserved for other addresses than the one with the most connections."""
 CANDIDATES = 64
-"""How many waiting connections are compared when one has to be closed."""
+"""The maximum number of waiting connections that are compared when one has to be closed."""
 
 
 class ConnectionPool:
     """The open connections of a server, and the tasks of their requests.
 
-    A quarter of the descriptors is reserved for other purposes. An eighth of the connections is reserved for other
-    addresses than the one with the most.
+    The number of connections is limited by the descriptors of the process, of which some are reserved
+    (`RESERVED_SHARE`), and no address can have all of them (`OTHERS_SHARE`). If a new connection would take a reserved
+    place, the pool closes another connection, which waits for its client and belongs to an address with at least as
+    many connections. If there is none, the new connection is rejected. Its client has a second to read the response.
+    Rejected connections use at most half of the reserved descriptors.
 
-    If a new connection would take a reserved place, the pool closes another one that waits for its client. It belongs
-    to an address with at least as many connections as that of the new one. Without such a connection, the new one is
-    rejected. Its client has a second to read the response, while rejected connections use at most half of the reserve.
-
-    If not `keeps_alive`, each response announces the end of its connection, so that the client sends no further request
-    on it (RFC 9112, 9.6).
+    Attributes:
+        keeps_alive: If it is False, each response announces the end of its connection, so the client sends no
+            further request on it (RFC 9112, 9.6).
     """
 
     def __init__(self, app: AsgiApp, timeouts: ClientTimeouts) -> None:
@@ -51,17 +51,20 @@ class ConnectionPool:
         return HttpConnection(self)
 
     def add(self, connection: HttpConnection) -> None:
-        limit, peer = read_descriptor_limit(), connection.peer
-        most = limit - limit // RESERVED
-        has_share = self._counts[peer] < most - most // OTHERS
-        is_accepted = (has_share and len(self.connections) < most) or self._close_waiting(peer, is_own=not has_share)
+        peer = connection.peer
+        descriptors = read_descriptor_limit()
+        places = descriptors - descriptors // RESERVED_SHARE
+        has_share = self._counts[peer] < places - places // OTHERS_SHARE
+        is_accepted = has_share and len(self.connections) < places
+        if not is_accepted:
+            is_accepted = self._close_waiting(peer, is_own=not has_share)
         self.connections.add(connection)
         self._counts[peer] += 1
         if is_accepted:
             self.mark_waiting(connection)
             return
         connection.reject(HTTPStatus.SERVICE_UNAVAILABLE)
-        if len(self.connections) > limit - limit // (2 * RESERVED):
+        if len(self.connections) > descriptors - descriptors // (2 * RESERVED_SHARE):
             connection.transport.abort()
 
     def _close_waiting(self, peer: str, *, is_own: bool) -> bool:
@@ -70,13 +73,16 @@ class ConnectionPool:
         Choose the address with the most connections, and its connection with the longest wait. With `is_own`, choose
         among the connections of `peer`. A connection with unsent output stays.
         """
+        victim = None
         # An address with fewer connections than `peer` keeps them.
-        victim, most = None, self._counts[peer] - 1
+        largest_count = self._counts[peer] - 1
         for connection in islice(self._waiting, CANDIDATES):
             if is_own and connection.peer != peer:
                 continue
-            if self._counts[connection.peer] > most and not connection.transport.get_write_buffer_size():
-                victim, most = connection, self._counts[connection.peer]
+            count = self._counts[connection.peer]
+            if count > largest_count and not connection.transport.get_write_buffer_size():
+                victim = connection
+                largest_count = count
         if victim is None:
             return False
         self.mark_busy(victim)
@@ -84,7 +90,7 @@ class ConnectionPool:
         return True
 
     def mark_waiting(self, connection: HttpConnection) -> None:
-        # It moves to the end, because its wait begins now.
+        # Move the connection to the end, because its wait begins now.
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
@@ -120,7 +126,7 @@ class ConnectionPool:
                 connection.transport.abort()
 
     async def _run_exchange(self, exchange: Exchange) -> None:
-        """Call the app. Never raises: the SystemExit of a tool would end the event loop."""
+        """Call the app. This never raises, because the SystemExit of a tool would end the event loop."""
         try:
             await self.app(exchange.take_scope(), exchange.receive, exchange.send)
         except BaseException as error:

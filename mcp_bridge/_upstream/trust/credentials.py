@@ -14,6 +14,7 @@ from pathlib import Path
 from mcp_bridge._contracts.errors import SourceError
 
 MAX_CREDENTIAL = 64 * 1024
+"""The maximum number of bytes that are read from a file with a credential."""
 _REFERENCE = re.compile(
     r"(?P<scheme>(?i:basic|bearer|token) )?"
     r"(?:env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>(?:/(?!/)|~/)[^?#\n]+)"
@@ -23,7 +24,12 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A credential: the whole value, and the secret in it."""
+    """A credential.
+
+    Attributes:
+        value: The whole value, such as `Bearer abc`.
+        secret: The secret in it, such as `abc`.
+    """
 
     value: str
     secret: str
@@ -58,10 +64,12 @@ def read_credential(reference: str, key: str, environ: Mapping[str, str]) -> Cre
         secret = environ.get(match["variable"], "")
         problem = f"the environment variable {match['variable']} is not set"
     elif match["file"] is not None:
-        secret, problem = _read_file(Path(match["file"]).expanduser(), key), f"{match['file']} is empty"
+        secret = _read_file(Path(match["file"]).expanduser(), key)
+        problem = f"{match['file']} is empty"
     else:
         service, name = match["service"], match["name"]
-        secret, problem = _read_keyring(service, name, key), f"the keyring has no '{name}' of '{service}'"
+        secret = _read_keyring(service, name, key)
+        problem = f"the keyring has no '{name}' of '{service}'"
     if not secret:
         raise SourceError(f"{key}: {problem}")
     return Credential((match["scheme"] or "") + secret, secret)
@@ -79,7 +87,7 @@ def _read_file(path: Path, key: str) -> str:
 
 def _read_keyring(service: str, name: str, key: str) -> str:
     try:
-        # An extra. It looks for its backends when it is imported.
+        # Imported late, because it is an extra, and looks for its backends when it is imported.
         import keyring
         import keyring.errors
     except ImportError as error:

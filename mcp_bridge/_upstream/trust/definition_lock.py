@@ -1,4 +1,10 @@
-"""The lock file of a settings file: the accepted definitions of other servers."""
+"""DefinitionLock: the lock file next to a settings file, with the accepted definitions of other servers.
+
+Users keep it in version control, so its text is stable: indented JSON with sorted keys. For each server, it has the
+definition and the fingerprint of each entry, by kind and name:
+
+    {"version": 1, "servers": {"mail": {"tools": {"send": {"fingerprint": "sha256:...", "definition": {...}}}}}}
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,7 @@ from mcp_bridge._upstream.trust.fingerprints import KINDS, DefinitionKey, comput
 
 VERSION = 1
 MAX_FILE = 64 * 1024 * 1024
+"""The maximum number of bytes of a lock file that are read."""
 _SUFFIX = ".lock.json"
 _PROGRAM_FOLDERS = frozenset({"Application Support", "AppData"})
 """The folders of programs on macOS and Windows. Elsewhere, programs have hidden folders."""
@@ -30,20 +37,22 @@ class DefinitionLockError(BridgeError):
 
 
 class DefinitionLock:
-    """The lock file of a settings file. It is next to the settings, or in the state folder if it cannot be there.
+    """The lock file of a settings file. Several processes can share it.
 
-    It has the definitions and fingerprints of each server, by kind and name. Processes can share the file. `command` is
-    the command line for users to accept definitions.
+    Attributes:
+        path: The path of the file: next to the settings, or in the state folder if it cannot be there.
+        command: The command line with which users accept definitions.
     """
 
     def __init__(self, settings_file: Path) -> None:
         self.path = _locate(settings_file)
         self.command = f"mcp-bridge trust {shlex.quote(settings_file.name)}"
+        # The stamp and the content of the file when it was last read.
         self._parsed: tuple[tuple[int, ...], dict[str, dict[str, Any]]] | None = None
 
     @property
     def modified(self) -> int:
-        """When the file was changed last, in nanoseconds; 0 if there is none."""
+        """The time of the last change of the file in nanoseconds, or 0 if there is no file."""
         try:
             return self.path.stat().st_mtime_ns
         except OSError:
@@ -67,6 +76,7 @@ class DefinitionLock:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _hold_folder(self.path.parent):
                 servers = self._read_all()
+                # The content is shared with `_parsed`, so it is copied before the change.
                 kinds = {kind: dict(entries) for kind, entries in servers.get(server, {"tools": {}}).items()}
                 for (kind, name), definition in definitions.items():
                     entry = {"fingerprint": compute_fingerprint(definition), "definition": definition}
@@ -78,7 +88,7 @@ class DefinitionLock:
     def _read_all(self) -> dict[str, dict[str, dict[str, Any]]]:
         try:
             with self.path.open("rb") as file:
-                # Each replacement of the file has another inode, so it is parsed once for all servers.
+                # All servers of the settings read the file. A replacement has another inode, so it is not missed.
                 status = os.fstat(file.fileno())
                 stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
                 if self._parsed is not None and self._parsed[0] == stamp:
@@ -115,6 +125,7 @@ class DefinitionLock:
         )
 
     def _replace_file(self, servers: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        # Empty kinds are left out, except for `tools`, which a reader requires.
         used_kinds = {}
         for name, kinds in servers.items():
             used_kinds[name] = {kind: entries for kind, entries in kinds.items() if entries or kind == "tools"}
@@ -124,6 +135,7 @@ class DefinitionLock:
 
 
 def _locate(settings: Path) -> Path:
+    """Return the lock file of a settings file."""
     path = settings.with_name(settings.name + _SUFFIX)
     is_writable = not _belongs_to_program(settings) and os.access(settings.parent, os.W_OK)
     if is_writable or path.exists():
@@ -132,7 +144,7 @@ def _locate(settings: Path) -> Path:
 
 
 def _belongs_to_program(settings: Path) -> bool:
-    """Whether a file is in a folder of a client or another program. No file should be added there."""
+    """Return whether a file is in a folder of another program, such as a client, where no file should be added."""
     for name in settings.parent.parts:
         if name in _PROGRAM_FOLDERS or (name.startswith(".") and name != ".."):
             return True
@@ -141,7 +153,7 @@ def _belongs_to_program(settings: Path) -> bool:
 
 @contextlib.contextmanager
 def _hold_folder(folder: Path) -> Iterator[None]:
-    """Keep other bridges from writing in the folder, if the system has locks."""
+    """Lock the folder, so no other bridge writes the file at the same time. Windows has no such locks."""
     if sys.platform == "win32":
         yield
         return

@@ -1,4 +1,8 @@
-"""Fingerprints of the definitions of servers: SHA-256 over JSON with sorted keys and without spaces."""
+"""Describes the definitions of servers, and computes their fingerprints, by which changes are noticed.
+
+A definition is what a model, a client or a user sees of an entry. Its fingerprint is the SHA-256 of its JSON with
+sorted keys and without spaces. DefinitionGuard compares definitions, and DefinitionLock stores them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ KINDS = {
 
 
 class DefinitionKey(NamedTuple):
-    """The key of a definition of one server: its kind, and its name or URI."""
+    """The key of a definition of one server: its kind (see KINDS), and its name or URI."""
 
     kind: str
     name: str
@@ -36,6 +40,7 @@ class DefinitionKey(NamedTuple):
 
 
 INSTRUCTIONS = DefinitionKey("instructions", "instructions")
+"""The key of the instructions of a server, which have no name."""
 
 
 def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
@@ -58,16 +63,15 @@ def describe_definition(entry: PublishedEntry) -> dict[str, Any]:
         definition |= {"name": entry.name, "arguments": arguments}
     else:
         definition |= {"uri": make_key(entry).name, "name": entry.name, "mimeType": entry.mime_type}
-        definition["annotations"] = {
-            key: argument for key, argument in entry.annotations.items() if key != "lastModified"
-        }
+        # `lastModified` changes with the content of a resource.
+        definition["annotations"] = {key: value for key, value in entry.annotations.items() if key != "lastModified"}
     return {key: value for key, value in definition.items() if value}
 
 
 def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
-    """Return the definitions of an offer. Of two entries with one name, the first is published.
+    """Return the definitions of an offer. If two entries have the same name, only the first is published.
 
-    Resources are data, and may change, except for the pages (`ui://`) for users.
+    Of resources, only the pages (`ui://`) are included, which clients show to users. Others are data, and may change.
     """
     definitions: dict[DefinitionKey, dict[str, Any]] = {}
     pages = [entry for entry in offer.resources if is_page(entry.uri)]
@@ -80,7 +84,7 @@ def describe_offer(offer: Offer) -> dict[DefinitionKey, dict[str, Any]]:
 
 
 def is_page(uri: str) -> bool:
-    """Whether a resource is a page for users (the extension MCP Apps)."""
+    """Return whether a resource is a page for users (the extension MCP Apps)."""
     return uri.lower().startswith("ui:")
 
 

@@ -1,8 +1,9 @@
-"""Screens the texts of other servers: models get no hidden text.
+"""Screens the texts of other servers, so models get no text users cannot see.
 
 Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
-are removed. Comments of HTML are made visible, because clients do not render them. The texts are descriptions, titles
-and names, also those in schemas, and all texts in metadata, annotations and icons.
+are removed. HTML comments are made visible, because clients do not show them. The texts are descriptions, titles and
+names, also in schemas, and all texts in metadata, annotations and icons. Where removing characters would change a
+meaning, as in names of properties, `find_hidden_text` finds them, and the entry is not published.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from mcp_bridge._json_schema.size_limits import SizeLimits
 MAX_TEXT = 8 * 1024
 """The maximum number of characters of one text."""
 MAX_LINE = 300
-"""The maximum number of characters of a text in messages and states."""
+"""The maximum number of characters of a text that is part of a message or a state of the bridge."""
 SCHEMA_LIMITS = SizeLimits(size=256 * 1024, depth=64, nodes=5_000)
 """The maximum numbers of characters, levels and values of a schema."""
 META_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=5_000)
-"""Those of the metadata and the icons of an entry, which may be data URIs."""
+"""The limits of the metadata and the icons of an entry. Icons may be data URIs, so they are larger."""
 SAMPLING_LIMITS = SizeLimits(size=1024 * 1024, depth=64, nodes=20_000)
-"""Those of a request for sampling, including its images. Screening so many characters takes up to 0.3 seconds."""
+"""The limits of a sampling request with its images. Screening so many characters takes up to 0.3 seconds."""
 _MAX_SCREENED = 16
-"""How many times as long as allowed a text may be before its rest is not even screened."""
+"""The maximum length of a text that is screened, in multiples of the limit to which it is truncated."""
 _TRUNCATED = " [truncated]"
 _NO_ESCAPES, _NO_CONTROLS = "escape sequences were removed", "control characters were removed"
 _NO_INVISIBLE, _VISIBLE_COMMENTS = "invisible characters were removed", "HTML comments were made visible"
 _TRUNCATED_TEXT = "a text was truncated to"
 SCREENING_NOTES = (_NO_ESCAPES, _NO_CONTROLS, _NO_INVISIBLE, _VISIBLE_COMMENTS, _TRUNCATED_TEXT)
-"""How the notes of this module on what clients see in another form begin."""
+"""The beginnings of the notes of this module about texts that clients see in another form."""
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48, 5.4)
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # strings of commands (5.6)
@@ -48,17 +49,17 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _JOINERS = re.compile(
     r"(?<=[\u0300-\u1fff])[\u200c\u200d](?=[^\W\d_A-Za-z])|(?<=[^\x00-\u2029])\u200d(?=[^\x00-\u20ff])"
 )
-"""Joiners that scripts such as Persian and Devanagari need, and those of emoji."""
+"""Zero-width joiners that have a meaning: in scripts such as Persian and Devanagari, and in emoji."""
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
     "\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     "|(?<![0-9#*])(?<=[\x00-\x7f\ufe00-\ufe0f])[\ufe00-\ufe0f]"
 )
-"""Characters without a shape, such as tags (U+E0000 and up), and selectors of variants that select nothing."""
+"""Characters without a shape, such as tags (U+E0000 and up), and variation selectors that select nothing."""
 _BREAKS = re.compile("\r\n?|[\u2028\u2029]")
 _COMMENT = re.compile("<!--")
 _SCREENED_KEYS = frozenset({"title", "description", "$comment"})
-"""The keywords of a schema that are texts. All others have a meaning that must not change."""
+"""The keywords of a schema that are only text for readers. Others have a meaning that must not change."""
 
 T = TypeVar("T", ToolEntry, ResourceEntry, ResourceTemplate, PromptEntry)
 R = TypeVar("R", ResourceEntry, ResourceTemplate)
@@ -66,9 +67,11 @@ R = TypeVar("R", ResourceEntry, ResourceTemplate)
 
 @dataclass(slots=True)
 class TextScreen:
-    """Screens texts, and collects the kinds of changes at each place.
+    """Screens texts.
 
-    `limit` is the most characters of one text.
+    Attributes:
+        limit: The maximum number of characters of a text. Longer ones are truncated.
+        changes: The kinds of changes by the places of the texts, such as `tool 'send'`.
     """
 
     limit: int = MAX_TEXT
@@ -120,7 +123,7 @@ class TextScreen:
         )
 
     def screen_text(self, text: str, place: str) -> str:
-        """Return a text without invisible parts, and note the changes at `place`."""
+        """Return a text without invisible parts, and note the kinds of changes at `place`."""
         # Nearly all texts are plain ASCII, so check that first.
         if text.isascii() and text.isprintable() and len(text) <= self.limit and "<!--" not in text:
             return text
@@ -145,7 +148,7 @@ class TextScreen:
         return self.screen_text(text, place) if isinstance(text, str) else None
 
     def _screen_data(self, value: Any, place: str) -> Any:
-        """Return a JSON value of limited size with screened texts. None of them is truncated."""
+        """Return a JSON value with screened texts, which are not truncated. Its size has been checked (META_LIMITS)."""
         screen = TextScreen(limit=META_LIMITS.size)
         visible_value = screen.screen_values(value)
         for kinds in screen.changes.values():
@@ -158,7 +161,7 @@ class TextScreen:
             changes += [change for change in new_changes if change not in changes]
 
     def screen_schema(self, schema: Any, place: str) -> Any:
-        """Return a schema with screened texts; its depth is bounded already."""
+        """Return a schema with screened texts. Its depth has been checked (SCHEMA_LIMITS)."""
         if isinstance(schema, Mapping):
             screened: dict[str, Any] = {}
             for key, value in schema.items():
@@ -172,7 +175,7 @@ class TextScreen:
         return schema
 
     def screen_values(self, value: Any) -> Any:
-        """Return a JSON value of limited depth with screened texts."""
+        """Return a JSON value with screened texts and keys. Its depth has been checked."""
         if isinstance(value, str):
             return self.screen_text(value, "")
         if isinstance(value, Mapping):
@@ -183,7 +186,7 @@ class TextScreen:
 
 
 def shorten_text(text: str, length: int = MAX_LINE) -> str:
-    """Return a text of another server for messages and states: on one line, screened and short."""
+    """Return a text of another server on one line, screened and short, for messages and states of the bridge."""
     line = " ".join(TextScreen().screen_text(text[:MAX_TEXT], "").split())
     if len(line) <= length:
         return line
@@ -193,10 +196,12 @@ def shorten_text(text: str, length: int = MAX_LINE) -> str:
 def screen_question(question: Question, server: str) -> Question:
     """Return a question with screened texts. Its message begins with the name of the server.
 
-    Raises ValueError if it is too large, if a link hides its host, or if names or values have hidden texts.
+    Raises ValueError if the question is too large, if a URL looks like one of another host, or if names or values have
+    hidden texts.
     """
     screen = TextScreen()
     if isinstance(question, Link):
+        # Users may take the user name in https://bank.example@evil.example for the host.
         if "@" in urlsplit(question.url).netloc:
             raise ValueError("the URL must not have a user before its host")
         return replace(question, message=f"[{server}] {screen.screen_text(question.message, '')}")
@@ -211,7 +216,7 @@ def screen_question(question: Question, server: str) -> Question:
         # Imported late, because a start needs no validator.
         from mcp_bridge._json_schema.schema_checks import make_checkable
 
-        # The server itself checks the response by what is left out here.
+        # Keywords that cannot be checked are left out. The server itself checks the answer by the whole schema.
         return replace(question, message=message, schema=make_checkable(screen.screen_schema(schema, "")))
     if isinstance(question, Sampling):
         return _screen_sampling(question)
@@ -219,7 +224,7 @@ def screen_question(question: Question, server: str) -> Question:
 
 
 def _screen_sampling(question: Sampling) -> Sampling:
-    """Return a request for sampling with screened texts. They are not truncated, because the model works on them."""
+    """Return a sampling request with screened texts. They are not truncated, because the model works on them."""
     texts = [question.messages, question.system_prompt]
     values = [
         question.tools, question.tool_choice, question.stop_sequences, question.model_preferences, question.metadata,
@@ -242,15 +247,16 @@ def screen_error(error: RpcError) -> RpcError:
 
 
 def find_hidden_text(value: Any) -> str | None:
-    """Return a text of a schema with invisible characters in places where they cannot be removed, or None.
+    """Return a text with invisible characters that has a meaning, so they cannot be removed; None without one.
 
-    Such texts are names of properties, and values such as those of `enum` and `default`.
+    In a schema, such texts are the names of properties, and values such as those of `enum` and `default`.
     """
+    # Each value is on the stack with whether it is only text for readers.
     stack: list[tuple[Any, bool]] = [(value, False)]
     while stack:
-        node, is_text = stack.pop()
+        node, is_for_readers = stack.pop()
         if isinstance(node, str):
-            if not is_text and not node.isascii() and _INVISIBLE.search(_JOINERS.sub("", node)):
+            if not is_for_readers and not node.isascii() and _INVISIBLE.search(_JOINERS.sub("", node)):
                 return node
         elif isinstance(node, Mapping):
             for key, item in node.items():
@@ -261,6 +267,7 @@ def find_hidden_text(value: Any) -> str | None:
 
 
 def _screen(text: str, limit: int) -> tuple[str, list[str]]:
+    """Return a screened text of at most `limit` characters, and the kinds of changes."""
     changes = []
     is_long = len(text) > _MAX_SCREENED * limit
     text = _BREAKS.sub("\n", text[: _MAX_SCREENED * limit])
@@ -282,7 +289,9 @@ def _screen(text: str, limit: int) -> tuple[str, list[str]]:
 
 
 def _remove_invisible(text: str) -> str:
-    parts, end = [], 0
+    """Remove invisible characters, but keep joiners that have a meaning."""
+    parts = []
+    end = 0
     for joiner in _JOINERS.finditer(text):
         parts += [_INVISIBLE.sub("", text[end : joiner.start()]), joiner.group()]
         end = joiner.end()

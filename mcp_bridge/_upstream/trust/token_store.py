@@ -21,9 +21,10 @@ SERVICE = "mcp-bridge"
 
 
 class TokenStore:
-    """The tokens for one server, and the data to refresh them. All methods may block.
+    """Stores the tokens for one server, and the data to refresh them. All methods may block.
 
-    If there is a file, it is used instead of the keyring, because some programs, such as services, have no keyring.
+    If there is a file, it is used instead of the keyring. The user has chosen it, for example for a service, which has
+    no keyring.
     """
 
     def __init__(self, url: str) -> None:
@@ -32,7 +33,7 @@ class TokenStore:
         self.path: Path = get_state_folder() / "oauth" / f"{name}.json"
 
     def read_tokens(self) -> dict[str, Any]:
-        """Return the content; empty if there is none, or if it cannot be read."""
+        """Return the stored data, or an empty dict if there is none or it cannot be read."""
         try:
             data = json.loads(self.path.read_bytes() if self.path.exists() else self._read_keyring())
         except (OSError, ValueError):
@@ -42,9 +43,9 @@ class TokenStore:
         return data
 
     def write_tokens(self, data: dict[str, Any], *, use_keyring: bool | None = None) -> Path | None:
-        """Replace the content. Return its file, or None if it is in the keyring. Raises OSError.
+        """Replace the stored data. Return the file with it, or None if it is in the keyring. Raises OSError.
 
-        `use_keyring` chooses the keyring, if there is a usable one, or the file. None means the present place.
+        `use_keyring` selects the keyring, if there is a usable one, or the file. None keeps the data where it is.
         """
         if use_keyring is None:
             use_keyring = not self.path.exists()
@@ -62,7 +63,7 @@ class TokenStore:
         try:
             return backend.get_password(SERVICE, self.url) or ""
         except Exception as error:
-            # An error of the system behind the backend. Its text may contain secrets.
+            # Backends raise errors of the system's keyring of any type. Their texts may contain secrets.
             logger.warning("the keyring cannot be read (%s)", type(error).__name__)
             return ""
 
@@ -73,22 +74,22 @@ class TokenStore:
         try:
             backend.set_password(SERVICE, self.url, text)
         except Exception as error:
-            # It may be locked, or limit the size of an entry, as on Windows.
+            # A keyring may be locked, or limit the size of an entry, as on Windows.
             logger.warning("the keyring cannot be written (%s), so a file has the tokens", type(error).__name__)
             return False
         return True
 
 
 def find_keyring() -> KeyringBackend | None:
-    """Return the keyring of the system; None without the extra `keyring`, or if the system has none. May block."""
+    """Return the keyring of the system, or None without the extra `keyring` or a usable keyring. May block."""
     try:
-        # An extra. It looks for its backends when it is imported.
+        # Imported late, because it is an extra, and looks for its backends when it is imported.
         import keyring
     except ImportError:
         return None
     try:
         backend = keyring.get_keyring()
-        # Backends that fail, or store nothing, have no priority.
+        # Backends that always fail or store nothing have the priority 0 or less.
         if float(backend.priority) > 0:
             return backend
     except Exception as error:

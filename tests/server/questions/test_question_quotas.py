@@ -140,7 +140,7 @@ async def test_new_questions_are_rejected_when_no_more_uses_can_be_remembered(mo
 
 async def test_uses_are_remembered_for_as_long_as_their_states_are_valid() -> None:
     time = 0.0
-    usage = UsedStates(None, 600.0, most=4, clock=lambda: time)
+    usage = UsedStates(None, 600.0, limit=4, clock=lambda: time)
     assert [await usage.use(handle, ANN) for handle in ("a", "b", "a")] == [
         StateUse.FIRST,
         StateUse.FIRST,
@@ -199,7 +199,7 @@ async def test_unanswered_questions_do_not_lock_out_anonymous_clients() -> None:
 
 
 async def test_a_client_that_has_saved_many_states_cannot_use_up_the_room_of_others() -> None:
-    usage = UsedStates(None, 600.0, most=4)
+    usage = UsedStates(None, 600.0, limit=4)
     uses = [await usage.use(f"ann {number}", ANN) for number in range(4)]
     assert uses == [StateUse.FIRST, StateUse.FIRST, StateUse.NO_ROOM, StateUse.NO_ROOM]
     assert await usage.use("bob", BOB) is StateUse.FIRST

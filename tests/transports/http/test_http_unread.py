@@ -27,7 +27,7 @@ RESUMABLE = SessionOptions(resuming=ResumeOptions())
 
 @pytest.fixture(autouse=True)
 def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "UNREAD", 0.05)
+    monkeypatch.setattr(session, "LENDING_DELAY", 0.05)
 
 
 @contextlib.asynccontextmanager
