@@ -16,7 +16,7 @@ demo: $(VENV)/.demo       ## call the demo's tools over stdio, then serve them o
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: $(VENV)/.test       ## all tests, with coverage
-	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 3 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
+	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 4 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
 
 test-frameworks: $(VENV)/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
