@@ -1,4 +1,4 @@
-"""Each listed difference occurs: a conversation shows it in its last message, and in no other."""
+"""Each listed difference occurs: a sequence of messages shows it in its last message, and in no other."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ import pytest
 
 from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import get_code
 from tests.kits.survival.fault_kit import SharedServers
 from tests.kits.survival.isolation_live import (
     SMALL,
     find_children,
     get_bridge_pid,
-    get_code,
     is_gone,
     keep_neighbours_in_flight,
     list_workers,

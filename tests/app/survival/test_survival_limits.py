@@ -17,6 +17,7 @@ import pytest
 from tests.client.server_process import Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import KITS
+from tests.kits.questions.asking_kit import get_code
 from tests.kits.survival.fault_kit import SharedServers
 from tests.kits.survival.survival_kit import FIRST_WAY, ON_BOTH_WAYS, SECOND_WAY, run_server
 
@@ -45,12 +46,6 @@ def way() -> Way:
     return FIRST_WAY
 
 
-def get_error_code(result: dict[str, Any]) -> Any:
-    """Return the stable code of a failed result."""
-    assert result.get("isError"), str(result)[:500]
-    return result["_meta"]["mcp-bridge/code"]
-
-
 def read_whole_text(server: Any, result: dict[str, Any]) -> str:
     """Return the whole text of a shortened result, read page by page."""
     output, note = result["content"][0]["text"], result["content"][1]["text"]
@@ -69,7 +64,7 @@ def test_a_call_ends_at_its_timeout_which_a_tool_can_override(tmp_path: Path) ->
     with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for name, seconds in (("other_sleep", "0.2"), ("sleep_long", "1")):
             result = server.get_result(name)
-            assert get_error_code(result) == "timeout"
+            assert get_code(result) == "timeout"
             assert f"{seconds} second" in result["content"][0]["text"]
 
 
@@ -114,7 +109,7 @@ def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: 
     assert "This result was truncated" in text or arguments.get("text") == ""
     assert (name == "declared") == bool(result.get("isError"))
     if name == "declared":
-        assert get_error_code(result) == "result_too_large"
+        assert get_code(result) == "result_too_large"
     assert server.get_text("echo", text="still here") == "still here"
 
 
@@ -133,7 +128,7 @@ def test_a_tool_at_its_limit_rejects_calls_while_others_are_served(way: Way, tmp
             server.wait_for_stderr(f"held a{number}")
         several = [server.send_call("holds", token="later") for _ in range(QUEUE + 3)]
         errors = wait_for_first(several, 3)
-        assert {get_error_code(answer["result"]) for answer in errors} == {"overloaded"}
+        assert {get_code(answer["result"]) for answer in errors} == {"overloaded"}
         assert all("holds" in answer["result"]["content"][0]["text"] for answer in errors)
         for token in ("a0", "a1", "later"):
             server.get_result("release", token=token)
@@ -148,7 +143,7 @@ def test_a_server_at_its_limit_rejects_calls_and_recovers(tmp_path: Path) -> Non
         for number in range(2):
             server.wait_for_stderr(f"held all{number}")
         errors = wait_for_first([server.send_call("release", token="all0") for _ in range(QUEUE + 8)], 8)
-        assert {get_error_code(answer["result"]) for answer in errors} == {"overloaded"}
+        assert {get_code(answer["result"]) for answer in errors} == {"overloaded"}
         assert server.send_request("tools/list").result(TIMEOUT)["result"]["tools"]
         assert server.is_running
         for call in running_calls:
@@ -176,7 +171,7 @@ def test_arguments_beyond_a_limit_are_rejected_with_that_limit(tmp_path: Path) -
     with run_server(FIRST_WAY, tmp_path, TOOLS, settings) as server, server.keep_call_in_flight():
         for data, message in TOO_MUCH:
             result = server.get_result("takes", data=data)
-            assert get_error_code(result) == "invalid_arguments"
+            assert get_code(result) == "invalid_arguments"
             assert message in result["content"][0]["text"]
         assert server.get_text("takes", data=[[[[1]]]]) == "list"
 

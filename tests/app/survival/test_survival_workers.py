@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import get_code
 from tests.kits.survival.isolation_live import (
     SMALL,
     count_list_changes,
-    get_code,
     list_names,
     list_workers,
     read_pids,

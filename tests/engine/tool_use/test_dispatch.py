@@ -8,11 +8,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge import CallContext, ToolEntry, ToolError, ToolRegistry, ToolResult
+from mcp_bridge import CallContext, ToolEntry, ToolError, ToolResult
 from mcp_bridge._contracts.errors import CallError, ToolNotFound
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import build_registry
 
 NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
 SECRET = "password=hunter2"
@@ -20,13 +21,6 @@ SECRET = "password=hunter2"
 
 def make_entry(handler, name="t", **fields):
     return ToolEntry(name, "", handler, **fields)
-
-
-def build_registry(*entries):
-    registry = ToolRegistry()
-    for item in entries:
-        registry.register(item)
-    return registry
 
 
 async def dispatch(item, arguments=None, ctx=None):

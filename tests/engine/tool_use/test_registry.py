@@ -8,19 +8,13 @@ import pytest
 
 from mcp_bridge.tool_use import Result, ResultStatus, ToolDefinition, ToolEntry, ToolRegistry
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.wire.speaking import build_registry
 
 NUMBER = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 
 
 def make_entry(name="a", handler=lambda data: data, **fields):
     return ToolEntry(name, fields.pop("description", f"Tool {name}."), handler, **fields)
-
-
-def build_registry(*entries):
-    registry = ToolRegistry()
-    for item in entries:
-        registry.register(item)
-    return registry
 
 
 def build_recording_tool():

@@ -1,4 +1,4 @@
-"""Generated conversations of both eras: valid messages, and the same with one or two changes."""
+"""Generated sequences of messages of both eras: valid ones, and the same with one or two changes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from tests.kits.survival.survival_kit import run_server
 
 TOOLS = Path(__file__).with_name("isolated_tools.py")
 BEGUN = re.compile(r"begun (\S+) ([\d ]+)")
-CODE = "mcp-bridge/code"
 SMALL = {"workers": 2, "memory": "512 MiB", "file_size": "8 MiB"}
 
 
@@ -34,12 +33,6 @@ def run_isolated_server(
     env, options = more.pop("env", None), more.pop("options", ())
     with run_server(way, folder, tools, make_settings(isolation, **more), env=env, options=options) as server:
         yield server
-
-
-def get_code(result: dict[str, Any]) -> str | None:
-    """Return the stable code of a failed result, or None for a success."""
-    code: str | None = (result.get("_meta") or {}).get(CODE) if result.get("isError") else None
-    return code
 
 
 def is_gone(pid: int) -> bool:

@@ -29,6 +29,7 @@ from tests.client.server_process import ClientProfile, Way
 from tests.kits.approvals.approvals_kit import ALWAYS, SESSION, SESSION_KEY, read_records
 from tests.kits.clock import ManualClock
 from tests.kits.constants import TIMEOUT
+from tests.kits.questions.asking_kit import get_code
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.survival.survival_kit import run_server
 
@@ -57,7 +58,6 @@ async def mount(coordinator, config):
 """
 FILE = "mcp-bridge.json"
 RunHere = Callable[..., tuple[int, str]]
-CODE = "mcp-bridge/code"
 
 
 def build_settings(folder: Path, *, store: str = "sqlite:kept.sqlite3", **approvals: Any) -> dict[str, Any]:
@@ -68,12 +68,6 @@ def build_settings(folder: Path, *, store: str = "sqlite:kept.sqlite3", **approv
         "state": {**KEYS, "store": store},
         "approvals": {"audit": "audit.jsonl", **approvals},
     }
-
-
-def get_error_code(result: dict[str, Any]) -> str | None:
-    """Return the code of a failed result."""
-    code: str | None = result["_meta"][CODE] if result.get("isError") else None
-    return code
 
 
 class TerminalUser:
@@ -163,18 +157,16 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 @pytest.mark.parametrize("way", [STDIO, HTTP_STATELESS], ids=str)
 def test_a_user_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, settings=build_settings(tmp_path)) as server:
-        assert get_error_code(server.get_result("repeat", text="before")) == "approval_declined"
+        assert get_code(server.get_result("repeat", text="before")) == "approval_declined"
         with connect_user(tmp_path) as user:
             for number, (key, text) in enumerate([("y", "a"), ("n", "b"), ("always", "c")], start=1):
                 waiting = server.send_call("repeat", text=text)
                 user.wait_for_text(f"  | Repeat {text}?")
                 user.type_line(f"{key} {number}")
-                assert get_error_code(waiting.result(TIMEOUT)["result"]) == (
-                    "approval_declined" if key == "n" else None
-                )
+                assert get_code(waiting.result(TIMEOUT)["result"]) == ("approval_declined" if key == "n" else None)
             assert server.get_text("repeat", text="c") == "c"
             assert user.leave() == 0
-        assert get_error_code(server.get_result("repeat", text="a")) == "approval_declined"
+        assert get_code(server.get_result("repeat", text="a")) == "approval_declined"
     decisions = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
     assert decisions[1:5] == [
         ("once", "terminal"),
@@ -193,7 +185,7 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
             end = time.monotonic() + TIMEOUT
             while not select.select([top.stdout], [], [], 0.1)[0]:
                 assert time.monotonic() < end
-                assert get_error_code(server.get_result("repeat", text="a")) == "approval_declined"
+                assert get_code(server.get_result("repeat", text="a")) == "approval_declined"
             assert "approval_declined" in top.stdout.readline()
         finally:
             top.kill()
@@ -207,7 +199,7 @@ def test_of_two_users_the_first_answer_counts_and_ctrl_c_ends_both_commands(tmp_
             first.wait_for_text("  | Repeat a?")
             second.wait_for_text("  | Repeat a?")
             first.type_line("y 1")
-            assert get_error_code(waiting.result(TIMEOUT)["result"]) is None
+            assert get_code(waiting.result(TIMEOUT)["result"]) is None
             second.wait_for_text("[1] answered elsewhere")
             assert first.leave(signal.SIGINT) == second.leave(signal.SIGINT) == 0
             assert "Traceback" not in first.err + second.err
@@ -219,7 +211,7 @@ def test_the_default_applies_if_the_user_leaves(tmp_path: Path) -> None:
         waiting = server.send_call("repeat", text="a")
         user.wait_for_text("  | Repeat a?")
         user.process.kill()
-        assert get_error_code(waiting.result(TIMEOUT)["result"]) == "approval_declined"
+        assert get_code(waiting.result(TIMEOUT)["result"]) == "approval_declined"
 
 
 def test_a_user_who_leaves_gets_no_message_about_the_bridge(tmp_path: Path) -> None:
@@ -228,7 +220,7 @@ def test_a_user_who_leaves_gets_no_message_about_the_bridge(tmp_path: Path) -> N
             waiting = server.send_call("repeat", text="a")
             user.wait_for_text("y = once")
             assert user.leave(signal.SIGINT) == 0
-        assert get_error_code(waiting.result(TIMEOUT)["result"]) == "approval_declined"
+        assert get_code(waiting.result(TIMEOUT)["result"]) == "approval_declined"
     assert "has ended" not in user.err
 
 
@@ -267,10 +259,10 @@ def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Pa
         waiting = server.send_call("repeat", text="a secret word")
         user.wait_for_text("  | Repeat a secret word?")
         user.type_line("a 1")
-        assert get_error_code(waiting.result(TIMEOUT)["result"]) is None
+        assert get_code(waiting.result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings) as server:
         assert server.get_text("repeat", text="a secret word") == "a secret word"
-        assert get_error_code(server.get_result("repeat", text="another")) == "approval_declined"
+        assert get_code(server.get_result("repeat", text="another")) == "approval_declined"
         (grant,) = json.loads(run("list", "--json", FILE, folder=tmp_path).stdout)
         assert (grant["tool"], grant["scope"]) == ("repeat", "always")
         listing = run("list", "--quiet", folder=tmp_path)
@@ -279,7 +271,7 @@ def test_a_lasting_approval_outlives_the_bridge_until_it_is_revoked(tmp_path: Pa
         assert "repeat" in listing.stdout
         assert "secret" not in listing.stdout
         assert run("revoke", grant["id"][:8], FILE, folder=tmp_path).stderr == "1 approval revoked\n"
-        assert get_error_code(server.get_result("repeat", text="a secret word")) == "approval_declined"
+        assert get_code(server.get_result("repeat", text="a secret word")) == "approval_declined"
     assert "no lasting approvals" in run("list", folder=tmp_path).stderr
     assert b"secret" not in (tmp_path / "kept.sqlite3").read_bytes()
 
@@ -297,12 +289,10 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
     responses = {"q1": {"action": "accept", "content": {"value": choice}}}
     retry = {**params, "inputResponses": responses, "requestState": questions["requestState"]}
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second_process:
-        assert (
-            get_error_code(second_process.send_request("tools/call", retry, session).result(TIMEOUT)["result"]) is None
-        )
+        assert get_code(second_process.send_request("tools/call", retry, session).result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
         result = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
-        assert (result["resultType"], get_error_code(result)) == ("complete", None)
+        assert (result["resultType"], get_code(result)) == ("complete", None)
         for text, meta in (("b", session), ("a", {SESSION_KEY: "other"})):
             params["arguments"] = {"text": text}
             result = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
@@ -322,7 +312,7 @@ def test_with_state_in_memory_approvals_are_in_a_file_in_the_state_folder(tmp_pa
         question = wait_for_question(server)
         answer = {"action": "accept", "content": {"value": ALWAYS}}
         server.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
-        assert get_error_code(waiting.result(TIMEOUT)["result"]) is None
+        assert get_code(waiting.result(TIMEOUT)["result"]) is None
     assert len(list((tmp_path / "mcp-bridge").glob("*.sqlite3"))) == 1
     assert len(run("list", "--quiet", folder=tmp_path, **homes).stdout.splitlines()) == 1
 
@@ -393,7 +383,7 @@ def test_state_in_a_store_outlives_the_bridge(
     params["inputResponses"] = {"q1": {"action": "accept", "content": {"value": ALWAYS}}}
     params["requestState"] = questions["requestState"]
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second_process:
-        assert get_error_code(second_process.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
+        assert get_code(second_process.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
         retry = third.send_request("tools/call", params).result(TIMEOUT)
         assert retry["error"]["data"] == {"reason": "invalid_request_state"}

@@ -12,10 +12,10 @@ from tests.client.server_process import ClientProfile, Way
 from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooked_sources import write_settings
 from tests.kits.hooks.hooks_kit import Json
+from tests.kits.questions.asking_kit import get_code
 from tests.kits.survival.survival_kit import run_server
 from tests.kits.waiting import wait_until
 
-CODE = "mcp-bridge/code"
 ELICITATION_CLIENT = ClientProfile(capabilities={"elicitation": {"form": {}}})
 STDIO, HTTP = Way("stdio", False), Way("http", True)
 BOTH = [STDIO, HTTP]
@@ -27,12 +27,6 @@ def build_live_settings(folder: Path, host: str = "native", hook_timeout: str = 
     return {**json.loads(write_settings(folder, host=host, hook_timeout=hook_timeout).read_text()), **more}
 
 
-def get_error_code(result: Json) -> str | None:
-    """Return the stable code of a failed result."""
-    code: str | None = result["_meta"][CODE] if result.get("isError") else None
-    return code
-
-
 @pytest.mark.parametrize(("way", "host"), [(STDIO, "native"), (HTTP, "core")], ids=str, indirect=["host"])
 def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, tmp_path: Path) -> None:
     with (
@@ -42,9 +36,9 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
         for name in ("of_file", "of_worker", "of_module"):
             assert server.get_result(name, word="alias")["structuredContent"] == {"word": "real"}
             assert server.get_result(name, word="secret")["structuredContent"] == {"word": "***"}
-            assert get_error_code(server.get_result(name, word="forbidden")) == "denied"
-        assert get_error_code(server.get_result("of_file", word="hang")) == "denied"
-        assert get_error_code(server.get_result("of_file", word="crash")) == "denied"
+            assert get_code(server.get_result(name, word="forbidden")) == "denied"
+        assert get_code(server.get_result("of_file", word="hang")) == "denied"
+        assert get_code(server.get_result("of_file", word="crash")) == "denied"
         assert "hooks crash" not in server.output.decode()
         server.wait_for_stderr("hooks crash")
 
@@ -52,7 +46,7 @@ def test_hooks_deny_change_mask_and_time_out_over_the_wire(way: Way, host: str, 
 @pytest.mark.parametrize("way", BOTH, ids=str)
 def test_a_client_that_cannot_be_asked_is_denied_by_default(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, settings=build_live_settings(tmp_path)) as server:
-        assert get_error_code(server.get_result("of_file", word="asked")) == "approval_declined"
+        assert get_code(server.get_result("of_file", word="asked")) == "approval_declined"
         server.wait_for_stderr("tool 'of_file': denied by default, because the user cannot be asked")
 
 
@@ -74,7 +68,7 @@ def test_an_approval_that_one_process_asks_for_another_is_given(
     answers = {"q1": {"action": "accept", "content": {"value": choice}}}
     params |= {"inputResponses": answers, "requestState": questions["requestState"]}
     with run_server(way, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second:
-        assert get_error_code(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
+        assert get_code(second.send_request("tools/call", params).result(TIMEOUT)["result"]) == code
         repetition = second.send_request("tools/call", params).result(TIMEOUT)
         assert repetition["error"]["data"] == {"reason": "invalid_request_state"}
 
