@@ -1,1 +1,1 @@
-"""The bridge and its sources, a bridge made from settings, and how a bridge is served."""
+"""Connects the other packages: builds a bridge from settings, runs its sources, and serves it."""

@@ -47,16 +47,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.bridge")
 
 _STATE_INTERVAL = 0.05
+"""Seconds between two checks of the states of sources."""
 MISSING_TIMEOUT = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
 MIN_STARTS = 4
-"""How many servers start at once, at least. If more did, the bridge would get no time to serve clients."""
+"""How many servers may start at the same time on any machine. With more than that and two per processor, the bridge
+itself would get too little time to serve clients."""
 START_LIMIT = 20.0
 """Seconds after which the other sources are served without one that has not published. It is published when it has."""
 START_TIMEOUT = 30.0
-"""Seconds for which such a call waits for sources that have published nothing yet. With the wait of each first request,
-this is less than the 60 seconds after which many clients cancel."""
+"""Seconds for which a call to an unknown tool waits for sources that have published nothing yet. Together with
+START_LIMIT, for which the first request may wait, this is less than the 60 seconds after which many clients cancel."""
 _INFO = ("name", "version", "title", "instructions", "description", "website_url", "icons")
+"""The fields of an Identity that a source can declare, unless the settings have them."""
 
 
 class AttachedSource(NamedTuple):
@@ -70,11 +73,23 @@ class AttachedSource(NamedTuple):
 class Bridge:
     """A registry, the sources that fill it, and the endpoint that serves it.
 
-    `drain` is how many seconds calls in flight may take after serving ends, `dialect` how tools are described to
-    clients. `background` are tasks that run while the bridge serves and never raise. `desk` asks users who are not at
-    the client for approval; None if nothing asks. `operator_api` is None until it is built.
-    `count_connected` returns the number of clients of a shared server. `lifespan` is entered around serving. `problems`
-    lists what each source could not publish, and `status` has the state of each.
+    Args:
+        registry: The registry to fill; a new one by default. It may already have tools of its own.
+        sources: The sources, in the order of the settings.
+        identity: How the server presents itself. Sources can add what it leaves out.
+        state: How calls and tasks are stored.
+        drain: How many seconds calls in flight may take after serving ends.
+        dialect: How tools are described to clients.
+        background: Tasks that run while the bridge serves, and never raise.
+        desk: Asks users who are not at the client for approval; None if nothing asks.
+        lifespan: Entered while the bridge serves.
+
+    Attributes:
+        operator_api: The operator API; None until it is built.
+        count_connected: Returns the number of clients of a shared server; None for other servers.
+        problems: What each source could not publish, by its name.
+        notes: What users may want to know about each source.
+        status: The state of each source.
     """
 
     def __init__(
@@ -114,8 +129,12 @@ class Bridge:
         self.hide_secrets(self.state.keys)
         self._rejection: ConfigError | None = None
         names = [source.name for source in self.sources]
-        self._running, self._pending, self._unpublished = set(names), set(names), set(names)
         self.registry.set_order(names)
+        # The sources that have not ended, those that the start waits for, and those that have published nothing yet.
+        # The start stops waiting for a source after START_LIMIT, so it may be in the last set only.
+        self._running = set(names)
+        self._pending = set(names)
+        self._unpublished = set(names)
         self._is_running = False
         self._started = anyio.Event()
         self._starts = anyio.CapacityLimiter(max(MIN_STARTS, 2 * (os.cpu_count() or 1)))
@@ -215,7 +234,7 @@ class Bridge:
             self.registry.explain_missing = self._explain_missing
         async with self._open_lifespan(serving=serving), anyio.create_task_group() as tasks:
             if serving:
-                # It begins before the sources: they import files, which Ctrl-C can end at once.
+                # This task begins before the sources, which block the event loop while they import files.
                 tasks.start_soon(self._limit_start)
             for attached in self._sources:
                 tasks.start_soon(self._run_source, attached)
@@ -284,9 +303,10 @@ class Bridge:
         # The tools of a derived source need those of all others.
         if self._derived:
             owners |= self._running
-        while owners & self._pending or (  # noqa: ASYNC110 - states have no event
-            name not in self.registry and SourceState.STARTING in {self.status.states[owner] for owner in owners}
-        ):
+        while True:
+            is_starting = any(self.status.states[owner] is SourceState.STARTING for owner in owners)
+            if not owners & self._pending and (name in self.registry or not is_starting):
+                break
             await anyio.sleep(_STATE_INTERVAL)
         if self._rejection is not None:
             raise self._rejection
@@ -309,6 +329,7 @@ class Bridge:
         return reason
 
     def _describe_absence(self, name: str) -> str:
+        """Return why a tool is missing, if it may be of a source that is not connected; empty otherwise."""
         for source, selection, _ in self._sources:
             if source.status is None or not selection.may_publish(name):
                 continue
@@ -338,7 +359,8 @@ class Bridge:
     async def _restore_source(self, attached: AttachedSource) -> None:
         """Publish the stored catalogue of a server, and wait until the other sources have done so.
 
-        Servers that start take the processor from the bridge, so that clients would wait for what is known already.
+        A server that starts competes with the bridge for the processor, so none starts before all catalogues are
+        published.
         """
         try:
             await attached.source.restore(lambda offer: self._publish(attached, offer))
@@ -349,8 +371,11 @@ class Bridge:
         await self._restored.wait()
 
     def _publish(self, attached: AttachedSource, offer: Offer) -> None:
-        name, selection = attached.source.name, attached.selection
+        """Select and check the entries of an offer, put them into the registry, and report the problems."""
+        name = attached.source.name
+        selection = attached.selection
         self._offers[name] = offer
+        # The sources that lose a tool because this source publishes one of the same name.
         yielding: frozenset[str] = frozenset()
         problems = [*offer.problems, *selection.find_unknown_tools(offer.tools)]
         tools = entry_checks.select_valid(
@@ -378,7 +403,7 @@ class Bridge:
                 self._rejection = ConfigError(str(error))
         entry_checks.warn_about_tasks(tools, self.state.tasks)
         if offer.server != self._infos.get(name):
-            # The last declaration about the server counts, except against the settings.
+            # `_apply_infos` goes by the order of this dict, so that the latest declaration about the server applies.
             self._infos.pop(name, None)
             if offer.server is not None:
                 self._infos[name] = offer.server
@@ -409,11 +434,14 @@ class Bridge:
         return entry_checks.check_headers_of_tool(entry)
 
     def _apply_infos(self) -> None:
-        default, identity = Identity(), self._own_identity
-        free = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
+        """Add what the sources declare about the server, where the settings leave it out."""
+        default = Identity()
+        identity = self._own_identity
+        open_fields = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
         for info in self._infos.values():
-            identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in free}))
-        if "instructions" in free:
+            identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in open_fields}))
+        if "instructions" in open_fields:
+            # Those of all sources are joined, in the order of the settings.
             infos = [self._infos.get(source.name) for source in self.sources]
             texts = [info.instructions for info in infos if info is not None and info.instructions]
             identity = identity._replace(instructions=join_instructions(texts))
@@ -435,7 +463,8 @@ class Bridge:
     def _finish_start(self, name: str) -> None:
         self._pending.discard(name)
         self._unpublished.discard(name)
-        event, self._start_finished = self._start_finished, anyio.Event()
+        event = self._start_finished
+        self._start_finished = anyio.Event()
         event.set()
         self._report_started()
 

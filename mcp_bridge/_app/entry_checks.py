@@ -1,4 +1,7 @@
-"""Checks whether the entries of an offer can be published, and whether calls of tools can succeed."""
+"""Checks the entries that a source offers, before the bridge publishes them.
+
+The functions `check_*` return why an entry cannot be published. The functions `warn_*` log what users should fix.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def select_valid(entries: Iterable[T], check: Callable[[T], list[str]], problems
 
 
 def check_headers_of_tool(entry: ToolEntry) -> list[str]:
-    """Return the problems of a tool's arguments in headers."""
+    """Return the problems of the arguments that clients repeat in HTTP headers (`x-mcp-header` in their schemas)."""
     head = f"tool '{entry.name}' is not published: input schema"
     return [f"{head} {problem}" for problem in check_headers(entry.input_schema)]
 
@@ -63,7 +66,7 @@ def check_resource_template(entry: ResourceTemplate) -> list[str]:
 
 
 def _encode_blanks(uri: Any) -> Any:
-    """Encode spaces: some servers list URIs with spaces, and clients read them encoded."""
+    """Encode spaces in a URI. Some servers list URIs with spaces, and clients encode these in their requests."""
     return uri.replace(" ", "%20") if isinstance(uri, str) else uri
 
 
@@ -88,7 +91,7 @@ def warn_about_tasks(tools: Iterable[ToolEntry], tasks: TaskOptions | None) -> N
 
 
 def warn_about_short_secrets(secrets: Iterable[str]) -> None:
-    """Log the number of short secrets: clients can guess them, and the shortest are not redacted."""
+    """Log the number of short secrets. Clients can guess them, and the shortest are not redacted."""
     short = sum(len(secret) < GUESSABLE for secret in secrets)
     if short:
         from mcp_bridge._runtime.secret_forms import MIN_LENGTH

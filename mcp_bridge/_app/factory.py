@@ -52,7 +52,7 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
     from mcp_bridge._sources.python import PythonSource
 
     registry = ToolRegistry(pipeline=Pipeline())
-    # The path `.` has no stem.
+    # The name of the source is that of the folder or file. The path `.` has none, so it is made absolute first.
     name = Path(os.path.abspath(path)).stem
     source = PythonSource(name, path=path, watch=watch)
     identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
@@ -68,7 +68,9 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         store=store,
         tasks=_build_task_options(settings),
     )
-    sources = _attach_sources(settings, store if find_redis_url(settings) is not None else None, watch=watch)
+    # A source can share data with other instances only through Redis.
+    shared_store = store if find_redis_url(settings) is not None else None
+    sources = _attach_sources(settings, shared_store, watch=watch)
     redactor = Redactor()
     middleware: Sequence[Middleware | Policy] = [item for attached in sources for item in attached.source.middleware]
     if settings.policy:
@@ -82,14 +84,14 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     if isinstance(store, ClosableStore):
         background.append(partial(close_at_end, store.aclose))
     desk = None
-    askers = [attached.source.asking for attached in sources] + [policy.asking for policy in policies]
-    if any(asker is not None for asker in askers):
+    gates = [attached.source.asking for attached in sources] + [policy.asking for policy in policies]
+    if any(gate is not None for gate in gates):
         from mcp_bridge._app.policies import build_approval_policy
 
         approvals = build_approval_policy(settings, redactor.substitutions)
-        for asker in askers:
-            if asker is not None:
-                asker.policy = approvals
+        for gate in gates:
+            if gate is not None:
+                gate.policy = approvals
         desk = approvals.desk
         if desk is not None and desk.serves_terminals:
             background.append(lambda: _serve_operators(bridge, desk, settings))
@@ -156,13 +158,13 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
         private=private,
         listing=ToolListing(search=search, resources=settings.entries_as_tools, prompts=settings.entries_as_tools),
         has_skills=any(source.type == "skills" for source in settings.sources),
-        # Clients do not wait for other sources, which may take long and declare no ServerInfo.
+        # The response to `initialize` has the ServerInfo of sources, so it waits for them if all can declare one.
         is_open=all(attached.source.describes_server for attached in sources),
     )
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:
-    """Combine the dialects of the clients in the settings with the other options."""
+    """Combine the dialects of all clients that the settings name, and the other options of the dialect."""
     options = settings.dialect
     if options is None:
         return NO_DIALECT
@@ -183,13 +185,14 @@ def _build_task_options(settings: Settings) -> TaskOptions | None:
         tools=tools,
         url=find_redis_url(settings) or MEMORY,
     )
+    # With this option, this server only submits tasks to Redis, and other processes run them.
     if settings.tasks.workers_only and options.url != MEMORY:
         return options._replace(concurrency=0)
     return options
 
 
 def _choose_ttl(changing: bool) -> int:
-    """Choose how long clients may cache lists, in milliseconds; if they can change at any time, they may not."""
+    """Choose how long clients may cache lists, in milliseconds. Lists that can change at any time are not cached."""
     return 0 if changing else 60_000
 
 
@@ -242,7 +245,7 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
     try:
         source_class = load_source_type(source.type)
     except ConfigError as error:
-        # The cause may have what the text redacts.
+        # The cause may contain secrets, which the text of this error does not.
         raise _locate_error(source, error, "type") from None
     origin = source.origin
     if origin is not None and origin.problem is not None:
@@ -253,7 +256,8 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
         if origin is None or not origin.is_alone:
             raise
         return _attach_unusable(source, error)
-    name, prefix = source.name or source_class.choose_name(options), source.prefix
+    name = source.name or source_class.choose_name(options)
+    prefix = source.prefix
     if prefix is None and source_class.has_prefix:
         prefix = name
     selection = Selection(
@@ -313,7 +317,8 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
     from mcp_bridge._isolation.source import IsolatedSource
     from mcp_bridge._runtime import sandbox
 
-    options, directory = source.isolation, settings.directory
+    options = source.isolation
+    directory = settings.directory
     assert options is not None
     if inner.middleware and not options.tools and not inner.disable_middleware():
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
@@ -322,13 +327,20 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
     if options.sandbox is not None and not sandbox.is_installed():
         error = ConfigError("bubblewrap is not installed", hint=sandbox.HINT)
         raise _locate_error(source, error, "isolation", "sandbox")
+    sandbox_options = None
+    if options.sandbox is not None:
+        sandbox_options = _build_sandbox(inner, source, options.sandbox, directory)
+    invokes = options.invokes
+    if invokes is None:
+        # Without a sandbox, the code of the worker could do as much as other tools.
+        invokes = ("*",) if options.sandbox is None else ()
     isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,
         limits=WorkerLimits(memory=options.memory, file_size=options.file_size),
         env=options.env,
-        invokes=("*",) if options.invokes is None and options.sandbox is None else options.invokes or (),
-        sandbox=_restrict(inner, source, options.sandbox, directory) if options.sandbox is not None else None,
+        invokes=invokes,
+        sandbox=sandbox_options,
     )
     order = WorkerOrder(
         type=source.type,
@@ -344,8 +356,11 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
     return IsolatedSource(inner, order, isolation)
 
 
-def _restrict(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
-    """Return the accessible files of a sandboxed source. Raises ConfigError for the home folder."""
+def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
+    """Return what a sandboxed source can access: its own files, and those in the settings.
+
+    Raises ConfigError if its files are in a folder that must not be accessible, such as the home folder.
+    """
     from mcp_bridge._runtime import sandbox
 
     try:

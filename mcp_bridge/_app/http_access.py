@@ -1,4 +1,8 @@
-"""The authenticator for HTTP and its tokens, from the settings. Named tokens are reloaded when they change."""
+"""Builds the authenticator of the HTTP transport from the settings, and reads the tokens of the principals.
+
+While the server runs, `TokenReloader` reads the tokens again when their files change, so that a token can be replaced
+or revoked without a restart.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.app")
 
 RELOAD_INTERVAL = 1.0
-"""Seconds after which the files are checked. Signals are not used: SIGHUP shuts the server down."""
+"""Seconds between two checks of the files. No signal triggers a reload, because SIGHUP shuts the server down."""
 MAX_TOKEN_FILE = 64 * 1024
+"""The maximum number of characters that are read from the file of a token."""
 
 
 def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[str, str]) -> Authenticator | None:
@@ -78,7 +83,7 @@ def read_tokens(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
 
 
 def list_known_tokens(directory: Path, references: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """List the readable tokens. They are secrets even if no client sends them."""
+    """List the tokens that can be read, so that they are redacted even if the server is not served over HTTP."""
     tokens = []
     for reference in references:
         try:
@@ -118,7 +123,7 @@ class TokenReloader:
         try:
             tokens = await to_thread.run_sync(self._read_tokens)
         except Exception as error:
-            # The file may contain anything.
+            # The file may contain anything. Only a ConfigError is known to contain no secrets.
             text = str(error) if isinstance(error, ConfigError) else type(error).__name__
             logger.error("http.tokens was not reloaded, and the earlier tokens stay valid: %s", text)
             return
@@ -135,9 +140,10 @@ class TokenReloader:
 
         settings = load(self._path, os.environ)
         files = _list_watched_files(self._path, settings)
-        # Files are watched even if they cannot be read yet.
+        # The files to watch are replaced before they are read, so that a file which cannot be read yet is watched too.
         if files != self._files:
-            self._files, self._stamps = files, _read_stamps(files)
+            self._files = files
+            self._stamps = _read_stamps(files)
         return read_tokens(settings, os.environ)
 
 
@@ -169,6 +175,7 @@ def _list_watched_files(path: Path, settings: Settings) -> list[Path]:
 
 
 def _read_stamps(files: Iterable[Path]) -> list[tuple[int, ...] | None]:
+    """Return the time of change, the size and the inode of each file; None for one that does not exist."""
     stamps: list[tuple[int, ...] | None] = []
     for file in files:
         try:

@@ -27,7 +27,7 @@ def build_operator_api(
     types = {source.name: "python" for source in bridge.sources}
     if settings is not None:
         redactor.add_secrets(settings.secrets)
-        # The source of chains follows those of the settings.
+        # The sources have the order of the settings, and only the source of the chains follows them.
         types = dict.fromkeys(types, "chains")
         for source, source_settings in zip(bridge.sources, settings.sources, strict=False):
             types[source.name] = source_settings.type
@@ -55,4 +55,4 @@ def build_operator_api(
 
 def find_operator_api(bridge: Bridge, settings: Settings | None, file: str | None = None) -> OperatorApi:
     """Return the operator API of the bridge's page, or one without a page, for private sockets."""
-    return bridge.operator_api or build_operator_api(bridge, settings, PageOptions(asks_beside_clients=False), file)
+    return bridge.operator_api or build_operator_api(bridge, settings, PageOptions(asks_with_clients=False), file)

@@ -68,7 +68,10 @@ def _list_patterns(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
-    """Build the policies in the order of the table. Equal ones, and those that can be combined, become one."""
+    """Build the policies in the order of the table POLICIES, and after them those that are not in the table.
+
+    Equal policies, and those that can be combined, become one.
+    """
     order = [*POLICIES]
     services = PolicyServices(
         name=settings.name,
@@ -78,15 +81,15 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
     )
     items = sorted(settings.policy, key=lambda item: order.index(item.name) if item.name in order else len(order))
     # All policies are parsed before any is used, because equal ones differ as soon as they have services.
-    different: list[Policy] = []
-    different_items: list[PolicySettings] = []
+    unique_policies: list[Policy] = []
+    unique_items: list[PolicySettings] = []
     for item in items:
         policy = _parse_policy(item)
-        if policy not in different:
-            different.append(policy)
-            different_items.append(item)
+        if policy not in unique_policies:
+            unique_policies.append(policy)
+            unique_items.append(item)
     policies: list[Policy] = []
-    for item, policy in zip(different_items, different, strict=True):
+    for item, policy in zip(unique_items, unique_policies, strict=True):
         with _locate_errors(item):
             policy.use_services(services)
         combination = None
@@ -134,12 +137,12 @@ def _locate_errors(policy: PolicySettings) -> Iterator[None]:
         origin = policy.origin
         if origin is None or error.where or error.path:
             raise
-        # The cause may have what the text redacts.
+        # The cause may contain secrets, which the text of this error does not.
         raise origin.document.make_error(origin.where, error.problem, error.hint) from None
 
 
 def build_approval_policy(settings: Settings, substitutions: Iterable[Callable[[str], str]] = ()) -> ApprovalPolicy:
-    """Build the policy. `substitutions` are applied to what users in terminals and on the page see.
+    """Build what all questions for approval share. `substitutions` redact what users in terminals and on the page see.
 
     Raises ConfigError for a store that is unavailable.
     """

@@ -1,4 +1,8 @@
-"""Serving a bridge over stdio, over HTTP, or as an ASGI app."""
+"""Serves a bridge over stdio, HTTP or a Unix socket, or as an ASGI app.
+
+The functions in the first half are for programs, the others for the command line. All run the sources while they serve,
+and end when their client disconnects or a signal arrives.
+"""
 
 from __future__ import annotations
 
@@ -102,9 +106,9 @@ def asgi_app(
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
 ) -> BridgeApp:
-    """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount.
+    """Return an ASGI app with /mcp, /sse, /messages and /health, to serve or to mount in another app.
 
-    An app that mounts it needs `lifespan=app.lifespan`, which also runs the `lifespan` that is given here.
+    The other app needs `lifespan=app.lifespan`, which starts the sources and runs the `lifespan` that is given here.
 
     Args:
         tools: The registry or bridge to serve.
@@ -142,10 +146,14 @@ async def serve_stdio(
     *,
     on_import: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve one client over private pipes. `signals` are handlers that the caller has installed.
+    """Serve one client over `pipes`, which `reserve_stdio` has made from stdin and stdout.
 
-    `on_import` is called once the modules of the server are imported, before the sources start. `on_ready` is called
-    once the sources have started.
+    Args:
+        bridge: The bridge to serve.
+        pipes: The pipes to the client.
+        signals: The signal handlers that the caller has installed.
+        on_ready: Called once the sources have started.
+        on_import: Called once the modules of the server are imported, before the sources start.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
@@ -165,21 +173,21 @@ async def serve_http(
     announce: Callable[[str], None],
     signals: ShutdownSignals | None = None,
 ) -> None:
-    """Serve over HTTP; `announce` receives the base URL once the server accepts connections.
+    """Serve over HTTP. `announce` receives the base URL once the sources have started.
 
     Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge._transports.http import server as http_server
     from mcp_bridge._transports.http.app import BridgeApp
 
-    bound = http_server.listen(host, port, has_token=options.access.authenticator is not None)
+    listener = http_server.listen(host, port, has_token=options.access.authenticator is not None)
 
     def announce_address() -> None:
-        announce(http_server.format_address(bound))
+        announce(http_server.format_address(listener))
 
     async with _run_cancellable(bridge, signals, announce_address):
         app = BridgeApp(bridge.endpoint, replace(options, list_states=bridge.list_states))
-        await http_server.serve(app, bound, drain=bridge.drain, signals=signals)
+        await http_server.serve(app, listener, drain=bridge.drain, signals=signals)
 
 
 async def serve_local_socket(
@@ -200,11 +208,11 @@ async def serve_local_socket(
     from mcp_bridge._transports import local_socket
     from mcp_bridge._web.operator_socket import OperatorConnections
 
-    start = anyio.Event()
+    sources_started = anyio.Event()
 
     def accept_clients() -> None:
         on_ready()
-        start.set()
+        sources_started.set()
 
     def find_api() -> OperatorApi:
         from mcp_bridge._app.operator_api import find_operator_api
@@ -214,12 +222,12 @@ async def serve_local_socket(
     operators = OperatorConnections(find_api)
 
     async def serve_operator(connection: socket.socket, count_connected: Callable[[], int]) -> None:
-        # The socket server passes the function with each connection. The page shows its result.
+        # Only the socket server knows the number, and passes the function with each connection.
         bridge.count_connected = count_connected
         await operators.serve_connection(connection)
 
     async with _run_cancellable(bridge, signals, accept_clients):
-        await start.wait()
+        await sources_started.wait()
         try:
             await local_socket.serve(
                 bridge.endpoint, listener, serve_operator, idle=idle, drain=bridge.drain, signals=signals
@@ -237,7 +245,7 @@ async def run_worker(bridge: Bridge, on_ready: Callable[[], None], signals: Shut
     endpoint = bridge.endpoint
     async with _run_cancellable(bridge, signals, on_ready):
         await bridge.wait_until_started()
-        # Both signals cancel: after a cancellation, the endpoint gives running tasks the time to end.
+        # The first signal cancels too, because the endpoint lets running tasks end after a cancellation.
         with anyio.CancelScope() as scope, signals.handle_while_serving(scope.cancel, scope.cancel, bridge.drain):
             await endpoint.run_worker()
 
@@ -274,7 +282,7 @@ async def _run_cancellable(
 
 
 def run_on_event_loop(main: Callable[..., Awaitable[Any]], *args: Any, loop_factory: LoopFactory | None = None) -> Any:
-    """Run a function on an event loop that tools cannot stop. By default, it is the event loop of asyncio."""
+    """Run a function on an event loop that tools cannot stop. By default, it is one of asyncio, not of uvloop."""
     return anyio.run(
         main, *args, backend="asyncio", backend_options={"loop_factory": loop_factory or make_loop_factory()}
     )

@@ -1,4 +1,7 @@
-"""The status of a bridge as a resource: its sources, their states, entries and problems."""
+"""The status of a bridge: the states, numbers of entries and problems of its sources.
+
+Clients read it as the resource `bridge://status`, if a source depends on a connection. The page shows it too.
+"""
 
 from __future__ import annotations
 

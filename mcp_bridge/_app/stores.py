@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_store(settings: Settings, *, is_lasting: bool = False) -> Store:
-    """Open the store of `state.store`. If it has to be lasting, a file replaces the memory.
+    """Open the store of `state.store`. If it has to be lasting, SQLite replaces the store in memory.
 
     Raises ConfigError with the line of the setting.
     """

@@ -36,7 +36,7 @@ def import_servers(options: ImportOptions) -> None:
         raise ConfigError("this file exists", path=str(out), hint="Replace it with --force, or use another --out FILE")
     result = _collect_servers(options.sources or list(CLIENTS))
     text = result.render_settings()
-    if not result.taken:
+    if not result.servers:
         _report_omissions(result)
         hint = "`mcp-bridge install` lists the files that it reads; --from reads another one"
         raise ConfigError("no servers were found in the files of your MCP clients", hint=hint)
@@ -78,9 +78,9 @@ def _write_file(options: ImportOptions, text: str) -> None:
 
 
 def _report(result: ServerImport, other_variables: Sequence[str], out: Path) -> None:
-    report(f"Imported {format_count(len(result.taken), 'server')}:")
-    width = max(map(len, result.taken))
-    for name, servers in result.taken.items():
+    report(f"Imported {format_count(len(result.servers), 'server')}:")
+    width = max(map(len, result.servers))
+    for name, servers in result.servers.items():
         report(f"  {name:{width}}  from {', '.join(server.place for server in servers)}")
     _report_omissions(result)
     if result.secrets.places:
@@ -97,7 +97,7 @@ def _report(result: ServerImport, other_variables: Sequence[str], out: Path) -> 
 def _list_notes(result: ServerImport) -> list[dict[str, str]]:
     """Return the notes about the imported servers, each once. Several files may have the same server."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for name, servers in result.taken.items():
+    for name, servers in result.servers.items():
         for server in servers:
             for note in server.notes:
                 rows[name, note] = {"name": name, "path": str(server.path), "note": note}
@@ -107,7 +107,7 @@ def _list_notes(result: ServerImport) -> list[dict[str, str]]:
 def _report_omissions(result: ServerImport) -> None:
     for row in _list_notes(result):
         report(f"Note about '{row['name']}' in {row['path']}: {row['note']}")
-    for server in result.left_out:
+    for server in result.omitted:
         report(f"Skipped '{server.name}' from {server.place}: {server.omission}")
     for error in result.problems:
         report(f"PROBLEM: {error}")
@@ -115,14 +115,14 @@ def _report_omissions(result: ServerImport) -> None:
 
 def _describe(result: ServerImport, out: Path) -> dict[str, object]:
     servers: list[dict[str, object]] = []
-    for name, entries in result.taken.items():
+    for name, entries in result.servers.items():
         origins = [{"client": entry.client, "path": str(entry.path), "name": entry.name} for entry in entries]
         servers.append({"name": name, "from": origins})
     return {
         "file": str(out),
         "servers": servers,
         "left_out": [
-            {"name": server.name, "path": str(server.path), "reason": server.omission} for server in result.left_out
+            {"name": server.name, "path": str(server.path), "reason": server.omission} for server in result.omitted
         ],
         "notes": _list_notes(result),
         "variables": [{"name": name, "place": place} for name, place in result.secrets.places.items()],

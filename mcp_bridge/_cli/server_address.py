@@ -58,7 +58,7 @@ def parse_command(command: str) -> list[str]:
 
 
 def is_target(word: str) -> bool:
-    """Whether a word is a URL, a file to serve or a folder, rather than the name of a tool or prompt."""
+    """Return whether a word is a URL, a file to serve or a folder, rather than the name of a tool or prompt."""
     path = Path(word)
     return bool(_URL.match(word)) or path.suffix == ".py" or is_settings(path) or os.path.isdir(path)
 

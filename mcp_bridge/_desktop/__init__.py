@@ -1,1 +1,1 @@
-"""MCP clients: their files, the shape of an entry in them, and how one entry is added and removed."""
+"""MCP clients: reads their files, and adds and removes the entry of a bridge in them."""

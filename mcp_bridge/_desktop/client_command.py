@@ -1,4 +1,4 @@
-"""A client's own command line: whether it can be used, its arguments, and running it."""
+"""Adds and removes servers with a client's own command, such as `claude mcp add`, if the user wants that."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mcp_bridge._desktop.locations import find_program
 from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
-"""Seconds: these are Node programs, which start slowly on a busy machine."""
+"""Seconds that a command may take. The commands are Node programs, which start slowly on a busy machine."""
 USE_COMMAND = "--use-client-command"
 _MAX_LINES = 12
+"""The maximum number of lines of a command's output in an error."""
 
 
 def find_usable_program(
@@ -27,7 +28,7 @@ def find_usable_program(
     servers: Mapping[str, Mapping[str, Any]],
     entry: ServerEntry | None = None,
 ) -> str:
-    """Return the path of the client's program. Raises ConfigError where it is missing or cannot make the change."""
+    """Return the path of the client's program. Raises ConfigError if it is missing or cannot make the change."""
     command = client.own_command
     if command is None:
         raise _make_unusable_error(f"{client.title} has no command that adds servers")
@@ -46,7 +47,7 @@ def find_usable_program(
     if program is None:
         raise _make_unusable_error(f"'{command.program}' is not on the PATH")
     if program.lower().endswith((".cmd", ".bat")):
-        # cmd.exe would parse the arguments of a batch file again, by rules of its own.
+        # cmd.exe would parse the arguments of a batch file again, by other rules.
         raise _make_unusable_error(f"'{program}' is a batch file, which cannot be given arguments safely")
     return program
 
@@ -65,7 +66,7 @@ def build_remove_command(client: Client, place: ConfigPlace, name: str, program:
 
 
 def run_client_command(argv: Sequence[str], machine: Machine) -> str:
-    """Run a client's command without a shell and without input. Returns its output; raises UnsafeEdit if it fails."""
+    """Run a client's command without a shell and without input. Return its output. Raises UnsafeEdit if it fails."""
     try:
         process = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
             argv,
@@ -101,14 +102,15 @@ def make_command_error(argv: Sequence[str], problem: str, output: str) -> Unsafe
 def _render_arguments(template: Sequence[str], client: Client, place: ConfigPlace, entry: ServerEntry) -> Sequence[str]:
     arguments: list[str] = []
     values = {"{scope}": place.scope, "{name}": entry.name, "{command}": entry.command}
-    for part in template:
-        if part == "{args}":
+    for word in template:
+        if word == "{args}":
             arguments += entry.args
-        elif part == "{secrets}":
+        elif word == "{secrets}":
+            secret_words = client.own_command.secret if client.own_command is not None else ()
             for name in entry.secrets:
-                words = client.own_command.secret if client.own_command is not None else ()
                 reference = format_reference(client, name)
-                arguments += [word.replace("{secret}", name).replace("{reference}", reference) for word in words]
+                for secret_word in secret_words:
+                    arguments.append(secret_word.replace("{secret}", name).replace("{reference}", reference))
         else:
-            arguments.append(values.get(part, part))
+            arguments.append(values.get(word, word))
     return arguments

@@ -1,4 +1,7 @@
-"""A client's file, read and replaced as a whole: atomically, with a backup, and never over another program's change."""
+"""Reads and replaces the file of a client.
+
+The file is replaced atomically, after a backup, and not if another program has changed it since it was read.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 
 MAX_BYTES = 64 << 20
 MAX_BACKUPS = 3
-"""The newest backups that are kept beside a file."""
+"""The number of backups of a file that are kept."""
 BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-# With it, a pipe in the place of the file is an error, not a wait.
+# Without it, opening a pipe in the place of the file would wait for a writer.
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
@@ -37,9 +40,9 @@ class FileSnapshot:
 
     path: Path
     target: Path
-    """What `path` resolves to: this file is replaced, so that a link stays a link."""
+    """The file to which `path` leads through links. This file is replaced, so that links stay."""
     content: str
-    """The text without a byte order mark, with its own line ends; empty where there is no file."""
+    """The text without a byte order mark, with the line ends of the file; empty if there is no file."""
     bom: bool
     existed: bool
     raw: bytes
@@ -64,13 +67,14 @@ def load_file(path: Path) -> FileSnapshot:
 def save_file(
     path: Path, old: FileSnapshot, new: str | None, *, backup: bool, backup_folder: Path | None = None
 ) -> Path | None:
-    """Replace the file that was read as `old` by the text `new`, or remove it for None. Returns the backup's path.
+    """Replace the text of a file, or remove the file if `new` is None. Return the path of the backup.
 
-    An equal text is not written. Only its owner can read a new file; missing folders are created. A file that is
-    reached through a link is emptied rather than removed. Without `backup_folder` the backup is beside the file.
+    `old` is the file as it was read. An equal text is not written. A new file can be read only by its owner, and
+    missing folders are created. If the path is a link, the file is emptied instead of removed. Without `backup_folder`,
+    the backup is next to the file.
 
-    Raises ConfigError, and changes nothing, where another program wrote the file since it was read, it is read-only,
-    or the disk is full.
+    Raises ConfigError, and changes nothing, if another program has changed the file since it was read, the file is
+    read-only, or the disk is full.
     """
     if new is None and path.is_symlink():
         new = ""
@@ -84,7 +88,7 @@ def save_file(
 
 
 def restore_file(old: FileSnapshot) -> None:
-    """Restore a file byte for byte as it was read. Raises ConfigError."""
+    """Restore every byte of a file as it was read. Raises ConfigError."""
     with _convert_os_errors(old.path, "read"):
         current_content = _read_bytes(old.target, old.path)
     before = old.raw if old.existed else None
@@ -98,7 +102,7 @@ def list_missing_folders(path: Path) -> list[Path]:
 
 
 def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
-    """Remove the empty ones of the folders that were `made` for a file."""
+    """Remove the folders of a file that are empty and in `made`, which were created for it."""
     with contextlib.suppress(OSError):
         for folder in path.parents:
             if str(folder) not in made:
@@ -107,11 +111,9 @@ def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
 
 
 def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
-    """Write the file, as it was read, under a name with the time beside it or into the folder.
+    """Write a backup of the file as it was read, next to it or into `folder`. Return its path; None without a file.
 
-    Returns None where there was no file.
-
-    Of more than three backups the oldest are removed. Raises ConfigError.
+    Only the newest `MAX_BACKUPS` are kept. Raises ConfigError.
     """
     if not old.existed:
         return None
@@ -134,15 +136,18 @@ def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
 def _replace_file(
     old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
 ) -> Path | None:
-    """Replace the content `expected` by `data`. None means no file."""
-    copy = new = None
+    """Replace the content of a file by `data`, if it still is `expected`. None means that there is no file."""
+    copy = None
+    new = None
     with _convert_os_errors(old.path, "written"):
         _check_writable(old)
         new_folders = list_missing_folders(old.target)
         try:
             old.target.parent.mkdir(parents=True, exist_ok=True)
-            new = None if data is None else _write_beside(old.target, data)
-            copy = write_backup(old, backup_folder) if backup else None
+            if data is not None:
+                new = _write_temporary_file(old.target, data)
+            if backup:
+                copy = write_backup(old, backup_folder)
             if _read_bytes(old.target, old.path) != expected or _resolve_target(old.path) != old.target:
                 raise FileChanged("another program has just changed it", path=str(old.path), hint="Retry.")
             if new is None:
@@ -156,7 +161,7 @@ def _replace_file(
                         leftover.unlink()
             remove_empty_folders(old.target, list(map(str, new_folders)))
             raise
-        # Windows cannot open folders.
+        # The new name has to survive a power failure too. Windows cannot open folders.
         with contextlib.suppress(OSError):
             folder = os.open(old.target.parent, os.O_RDONLY)
             try:
@@ -195,18 +200,24 @@ def _read_bytes(target: Path, path: Path) -> bytes | None:
 
 
 def _decode(raw: bytes, path: Path) -> str:
-    problem, line = "UTF-16 text, not UTF-8", None
+    problem = "UTF-16 text, not UTF-8"
+    line = None
     if not raw.startswith(_UTF_16):
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            problem, line = "not UTF-8 text", raw.count(b"\n", 0, error.start) + 1
+            problem = "not UTF-8 text"
+            line = raw.count(b"\n", 0, error.start) + 1
     hint = "Save it as UTF-8 in an editor, then run the command again."
     raise UnsafeEdit(problem, path=str(path), line=line, hint=hint)
 
 
 def _check_writable(old: FileSnapshot) -> None:
-    """Raise for a read-only file: the permissions of its folder alone would allow to replace it."""
+    """Raise ConfigError for a file that must not be replaced.
+
+    To replace a file, only its folder has to be writable, so a read-only file could be replaced. A file with several
+    hard links would keep its old content under the other names.
+    """
     if not old.existed:
         return
     status = old.target.stat()
@@ -216,8 +227,8 @@ def _check_writable(old: FileSnapshot) -> None:
         raise ConfigError("a file with several names (hard links)", path=str(old.path), hint="Edit it yourself.")
 
 
-def _write_beside(target: Path, data: bytes) -> Path:
-    """Write the data to a new file with the mode and, where possible, the owner of the old one."""
+def _write_temporary_file(target: Path, data: bytes) -> Path:
+    """Write the data to a new file next to the target, with its mode and, where possible, its owner."""
     file, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
     new = Path(name)
     try:

@@ -1,4 +1,8 @@
-"""Replaces the secrets in a copy of an entry by references to variables."""
+"""Replaces the secrets in a copy of an entry by references to variables.
+
+What is a secret is a guess: by the name of the variable, header or option with the value, or by the form of the value.
+For example, `--token=sk-123` becomes `--token=${DOCS_TOKEN}` in the arguments of the server `docs`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,8 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9+_=\-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _USER_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _URL = re.compile(r"([^:/?#]*://[^/?#]*)?([^?#]*)(\??)([^#]*)(.*)", re.DOTALL)
-"""A host, a path, a query and a fragment. The URL may be invalid, or contain references to variables."""
+"""A host, a path, a question mark, a query and a fragment. It matches any text, because the URL may be invalid, or
+contain references to variables."""
 _SCHEME = re.compile(r"(?i)(basic|bearer|token)\s+(.+)", re.DOTALL)
 _HEADER_WORD = re.compile(r"([A-Za-z][A-Za-z0-9\-]*):(?!//)\s*(.+)", re.DOTALL)
 """An argument such as `Authorization: Bearer TOKEN`, but not a URL."""
@@ -29,10 +34,10 @@ _REFERENCE = re.compile(r"(?<!\$)\$\{")
 
 @dataclass(slots=True)
 class SecretCollector:
-    """Collects the secrets of entries, each with its variable.
+    """Collects the secrets of entries, and chooses a variable for each.
 
-    `places` maps each variable to the place of its value. `reserved` are the variables to which entries already refer:
-    they have other values, perhaps for other servers.
+    `places` maps each variable to the place of its value. `reserved` are the variables to which entries already refer,
+    so they cannot get other values.
     """
 
     places: dict[str, str] = field(default_factory=dict)
@@ -58,7 +63,11 @@ class SecretCollector:
         return result
 
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
-        """Add a secret and return the reference to its variable. It is named `name`, unless that name is taken."""
+        """Add a secret, and return the reference to its variable.
+
+        The variable has the name `name`, unless that is the name of another one. Then the server is added to it, and
+        if necessary a number.
+        """
         variable = _to_variable(name)
         number = 0
         while variable in self.reserved or self._values.get(variable, value) != value:
@@ -142,7 +151,7 @@ class _EntrySecrets:
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Whether a value looks like a secret: by the name of its variable, header or option, or by its own form."""
+    """Return whether a value looks like a secret: by the name of its variable, header or option, or by its own form."""
     if not isinstance(value, str) or not value or _REFERENCE.search(value):
         return False
     if is_secret_key(name):

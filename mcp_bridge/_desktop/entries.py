@@ -1,4 +1,4 @@
-"""Converts an entry to the form of a client, and back to its command and environment."""
+"""Converts an entry to the form of a client, and back to the command, environment and folder that the client uses."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ BARE_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _DESKTOP_VARIABLES = frozenset(
     ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME", "LANG", "LOGNAME", "SHELL", "TMPDIR", "USER", "WAYLAND_DISPLAY")
 )
+"""Other variables that a desktop gives to its programs. Those of the user's shell are missing."""
 _OPTIONAL = ("{env}", "{secrets}", "{token}", "{headers}", "{options}")
-"""Placeholders of `Client.shape` and `Client.remote_shape`. An entry without a value for one omits its key."""
+"""Placeholders of `Client.shape` and `Client.remote_shape`. If there is no value for one, its key is left out."""
 _MAX_TIMEOUT = 3600.0
-"""Seconds. A longer timeout in an entry is ignored, as is one that is not a number."""
+"""The maximum timeout in an entry, in seconds. A longer one is ignored, as is one that is not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def build_entry_value(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
 
 
 def get_entry_shape(client: Client, entry: ServerEntry) -> Mapping[str, Any]:
-    """Return the client's shape for a command or for a URL. Raises ConfigError if it supports no URL like this."""
+    """Return the client's shape for a command or a URL. Raises ConfigError if the client does not support the URL."""
     if entry.url is None:
         return client.shape
     if client.remote_shape is None:
@@ -102,9 +103,10 @@ def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -
 
 
 def _format_token(client: Client, entry: ServerEntry) -> str:
-    """Return the client's form of the token of a URL; empty if it supports none.
+    """Return what an entry has for the token of a URL; empty if the client does not support one.
 
-    A client has a key for the name of the variable, or for a list of names, or it has references.
+    That is the name of the variable, if the client has a key for it; a reference in the form of Goose, if the client
+    has a key for a list of names; otherwise a reference in the form of the client.
     """
     name = entry.token_env or ""
     placeholders = (client.remote_shape or {}).values()
@@ -116,14 +118,14 @@ def _format_token(client: Client, entry: ServerEntry) -> str:
 
 
 def format_reference(client: Client, name: str) -> str:
-    """Return the client's reference to a variable, or empty text for a client without references."""
+    """Return the client's reference to a variable; empty if the client has no references."""
     if client.reference_syntax is None:
         return ""
     return client.reference_syntax.template.replace("{name}", name)
 
 
 def can_reference_variables(client: Client) -> bool:
-    """Whether an entry can name variables."""
+    """Return whether entries of this client can refer to variables, or name them."""
     return client.reference_syntax is not None or "{secrets}" in client.shape.values()
 
 
@@ -140,7 +142,7 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Update an entry and keep the user's additions: other keys, and variables with values of the user."""
+    """Update an entry. Keep what the user has added to it: other keys, and variables with values."""
     keys = _map_placeholders(client)
     replaced_keys = (keys.get("{env}"), keys.get("{secrets}"))
     merged = {key: value for key, value in old.items() if key not in replaced_keys} | dict(new)
@@ -156,7 +158,7 @@ def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str,
 
 
 def _map_placeholders(client: Client) -> dict[str, str]:
-    """Return the keys of the client's shape by their placeholders."""
+    """Return the key of each placeholder in the client's shape."""
     return {text: key for key, text in client.shape.items() if isinstance(text, str)}
 
 
@@ -167,13 +169,13 @@ def _keep_order(values: Mapping[str, Any], order: Iterable[str]) -> dict[str, An
 
 
 def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryCommand:
-    """Parse the command of an entry. Parts in another form than that of the client are ignored."""
+    """Parse the command of an entry. Values of other types than in the client's shape are ignored."""
     keys = _map_placeholders(client)
     command_key = keys.get("{argv}") or keys.get("{command}", "")
     command = value.get(command_key)
     argv = _select_words(command if isinstance(command, list) else [command])
     args = _select_words(value.get(keys.get("{args}", "")))
-    # Goose has `envs` for values alone.
+    # Goose has another key for variables with values.
     env = value.get(keys.get("{env}", "env"), value.get("envs"))
     variables = env.items() if isinstance(env, Mapping) else ()
     return EntryCommand(
@@ -184,10 +186,10 @@ def parse_entry_command(client: Client, value: Mapping[str, Any]) -> EntryComman
 
 
 def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch:
-    """Resolve the command of the client for this entry on this machine."""
+    """Return the command, environment and folder with which the client starts this entry on this machine."""
     client = CLIENTS[installed.client]
     command = parse_entry_command(client, installed.value)
-    # References resolve in the client's own environment; the client may pass on only a part of it.
+    # The client replaces references by values of its own environment, of which servers may get only a part.
     environ = _build_client_environment(client.launch_environment, machine)
     resolver = _Resolver(syntax=client.reference_syntax, environ=environ)
     argv = [resolver.resolve_text(word) for word in command.argv]
@@ -211,6 +213,7 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
 
 
 def build_server_environment(client: Client, machine: Machine) -> Mapping[str, str]:
+    """Return the environment that the client gives to all of its servers."""
     environment = _build_client_environment(client.launch_environment, machine)
     names = client.launch_environment.inherited_variables
     if names is None:
@@ -225,6 +228,7 @@ def _select_words(value: Any) -> Sequence[str]:
 
 
 def _check_no_references(client: Client, entry: ServerEntry) -> None:
+    """Raise ConfigError if the client would read a part of the entry's own texts as a reference."""
     for word in (entry.command, *entry.args, entry.url or "", *entry.variables.values()):
         if find_references(client, word):
             hint = f"{client.title} would put the value of a variable there. Use a path without it."
@@ -232,8 +236,8 @@ def _check_no_references(client: Client, entry: ServerEntry) -> None:
 
 
 def _build_client_environment(environment: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
-    """Return the environment of the client itself: of the desktop, or of the user's shell."""
-    # Windows has one PATH for all programs.
+    """Return the environment of the client itself, which it has from the desktop or from the user's shell."""
+    # Windows has the same PATH for programs of the desktop and of the shell.
     if not environment.is_desktop or machine.system == "win32":
         return dict(machine.environ)
     environ = {name: text for name, text in machine.environ.items() if name in _DESKTOP_VARIABLES}
@@ -271,7 +275,8 @@ class _Resolver:
         return re.sub(self.syntax.pattern, self._resolve_reference, text)
 
     def _resolve_reference(self, match: re.Match[str]) -> str:
-        name, default = match["name"], match.groupdict().get("default")
+        name = match["name"]
+        default = match.groupdict().get("default")
         if name in self.environ:
             return self.environ[name]
         if default is not None:

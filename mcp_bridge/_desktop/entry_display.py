@@ -1,4 +1,7 @@
-"""Displays the harmless parts of entries of client files, also as differences."""
+"""Displays entries of client files without what may be secret, as a whole or as a difference.
+
+An entry can have a secret in any value. So every value is replaced by a mark, unless it is known to be harmless.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,40 @@ from mcp_bridge._desktop.servers import is_bridge_command, select_entries
 from mcp_bridge._settings.documents import editor
 
 REDACTION_MARK = "…"
-"""Replaces what is not shown, because it may be secret or belongs to another server."""
+"""Replaces values that are not shown."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replace every scalar of an entry by a mark, except the command, a bridge's arguments, the name, references to
-    variables, and what the client's shape has."""
+    """Replace the values of an entry by marks.
+
+    The name, the command, the arguments of a bridge, references to variables, and fixed values of the client's shape
+    are shown. The command of another program is shown only if it is nothing but a path.
+    """
     argv = parse_entry_command(client, value).argv
-    plain_words = argv if is_bridge_command(argv) else tuple(word for word in argv[:1] if _is_plain(word))
-    return {key: _redact_slot(client, name, client.shape.get(key), inner, plain_words) for key, inner in value.items()}
+    if is_bridge_command(argv):
+        plain_words = argv
+    else:
+        plain_words = [word for word in argv[:1] if _is_plain(word)]
+    return {key: _redact_value(client, name, client.shape.get(key), inner, plain_words) for key, inner in value.items()}
 
 
 def redact_command(client: Client, value: Any) -> str:
     """Return the program of an entry, or a mark if the text may contain more than its path."""
-    argv = parse_entry_command(client, value).argv if isinstance(value, Mapping) else ()
-    return argv[0] if argv and _is_plain(argv[0]) else REDACTION_MARK
+    if isinstance(value, Mapping):
+        argv = parse_entry_command(client, value).argv
+        if argv and _is_plain(argv[0]):
+            return argv[0]
+    return REDACTION_MARK
 
 
 def render_entry_diff(
     client: Client, place: ConfigPlace, path: Path, keys: Sequence[str], name: str, texts: tuple[str, str]
 ) -> str:
-    """Return the difference between the redacted entry `name` below `keys` in two texts of a file; empty if equal.
+    """Return the difference between an entry in two texts of a file; empty if there is none.
 
-    Each is shown as a file that has nothing else, so that nothing of the file's other content is shown.
+    The entry has the name `name` below `keys`. It is redacted, and shown as if the file had no other content.
     """
     before, after = (_render_entry_alone(client, place, keys, name, text) for text in texts)
     lines = difflib.unified_diff(before, after, str(path), str(path), lineterm="")
@@ -47,7 +59,7 @@ def render_entry_diff(
 
 
 def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str], name: str, text: str) -> list[str]:
-    """Return the lines of a file with the redacted entry alone; a mark if it cannot be read."""
+    """Return the lines of a file that has only the redacted entry; a mark if the text cannot be read."""
     try:
         entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
         if not isinstance(entry, Mapping):
@@ -58,17 +70,18 @@ def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str],
         return [REDACTION_MARK]
 
 
-def _redact_slot(client: Client, name: str, slot: Any, value: Any, plain_words: Sequence[str]) -> Any:
-    """Redact one value of an entry; `slot` is its placeholder in the client's shape."""
-    if slot == "{env}" and isinstance(value, Mapping):
+def _redact_value(client: Client, name: str, template: Any, value: Any, plain_words: Sequence[str]) -> Any:
+    """Redact one value of an entry. `template` is what the client's shape has under its key."""
+    if template == "{env}" and isinstance(value, Mapping):
         return {key: text if _is_reference(client, text) else _redact_all(text) for key, text in value.items()}
-    if slot in ("{command}", "{args}", "{argv}"):
+    if template in ("{command}", "{args}", "{argv}"):
         return _redact_words(value, lambda word: word in plain_words)
-    if slot == "{secrets}":
+    if template == "{secrets}":
         return _redact_words(value, lambda word: _VARIABLE.fullmatch(word) is not None)
-    if slot == "{name}":
+    if template == "{name}":
         return _redact_words(value, lambda word: word == name)
-    if slot is not None and (type(value), value) == (type(slot), slot):
+    # The types are compared too, because 1 and True are equal.
+    if template is not None and type(value) is type(template) and value == template:
         return value
     return _redact_all(value)
 
@@ -85,11 +98,13 @@ def _redact_all(value: Any) -> Any:
     """Replace all scalars by marks, and keep the keys."""
     if isinstance(value, Mapping):
         return {key: _redact_all(inner) for key, inner in value.items()}
-    return [_redact_all(inner) for inner in value] if isinstance(value, list) else REDACTION_MARK
+    if isinstance(value, list):
+        return [_redact_all(inner) for inner in value]
+    return REDACTION_MARK
 
 
 def _is_reference(client: Client, text: Any) -> bool:
-    """Whether a text is only a reference. A default in it would be a value."""
+    """Return whether a text is a reference without a default, which could be a secret."""
     if client.reference_syntax is None or not isinstance(text, str):
         return False
     reference = re.fullmatch(client.reference_syntax.pattern, text)
@@ -97,4 +112,5 @@ def _is_reference(client: Client, text: Any) -> bool:
 
 
 def _is_plain(word: str) -> bool:
+    """Return whether a command is nothing but a path: it has no arguments and no variables."""
     return not re.search(r"[\s=]", word)

@@ -1,4 +1,4 @@
-"""A server for other users: a client's file with its entry, or a link that installs it."""
+"""Exports a server for other users: as a client's file with its entry, or as a link that installs it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def list_exportable_clients() -> Sequence[str]:
 
 
 def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
-    """Return a client's file with this server alone. Raises ConfigError for an unknown client."""
+    """Return a client's file that has only this server. Raises ConfigError for an unknown client."""
     if name == INSPECTOR:
-        # Its default is the handshake era alone. It passes on no variables but those named with -e.
+        # By default, the Inspector uses only the handshake era. It passes on only variables that are named with -e.
         server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
         return json.dumps({"mcpServers": {entry.name: server}}, indent=2, ensure_ascii=False) + "\n"
     if name not in CLIENTS:
@@ -34,7 +34,7 @@ def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
             f"'{name}' is not a client", where="--client", hint=f"Name one of: {', '.join(list_exportable_clients())}"
         )
     client = CLIENTS[name]
-    # The file of a project is the one to share.
+    # The file of a project is shared with other users.
     place = next((place for place in client.places if place.scope == "project"), client.places[0])
     return format_snippet(place, entry, build_entry_value(client, entry), machine, opening=place.opening)
 
@@ -42,7 +42,7 @@ def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
 def format_snippet(
     place: ConfigPlace, entry: ServerEntry, value: Mapping[str, Any], machine: Machine, *, opening: str = ""
 ) -> str:
-    """Return a whole file with nothing but its opening and the entry in it."""
+    """Return a new file with the entry. `opening` is the text with which it begins."""
     return editor.put_entry(
         place.format, opening, resolve_server_keys(place, machine), entry.name, value, listed=place.listed
     )
@@ -66,6 +66,7 @@ def build_install_link(client_name: str, entry: ServerEntry) -> str:
         hint = f"Its links can start only these programs: {programs}. Install it without --link."
         raise ConfigError(f"{client.title} accepts no link to '{entry.command}'", hint=hint)
     shape = get_entry_shape(client, entry)
+    # The link has the name separately.
     value = render_shape(client, {key: text for key, text in shape.items() if text != "{name}"}, entry)
     parts = {
         "{name}": quote(entry.name, safe=""),

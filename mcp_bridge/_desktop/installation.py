@@ -1,4 +1,8 @@
-"""Installation of a bridge into a client: the plan, and its execution."""
+"""Installs a bridge into an MCP client: prepares a plan, and carries it out.
+
+The plan has the new text of the client's file, so it can be shown before anything changes. It is carried out by an edit
+of the file, or by the client's own command. The journal records what the installation has changed, for a later removal.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,11 @@ Action = Literal["install", "update", "replace", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationPlan:
-    """The plan of an installation in a client's file. `action` is its reason."""
+    """The plan of an installation in a client's file.
+
+    `action` is what happens to the entry: it is new (`install`), replaces an entry of this bridge (`update`) or of
+    another server (`replace`), or is there already (`none`).
+    """
 
     client: Client
     place: ConfigPlace
@@ -41,23 +49,25 @@ class InstallationPlan:
     value: Mapping[str, Any]
     action: Action
     servers: Mapping[str, Mapping[str, Any]]
-    """The servers in the file before."""
+    """The servers that the file has before."""
     original: str
-    """The text to which a removal returns: that of the file, without the entry that is updated."""
+    """The text that a later removal restores: that of the file, without an earlier entry of this bridge."""
     text: str
-    """The text after an edit, also where a command is to change the file."""
+    """The text of the file with the entry, even if a command makes the change."""
     missing_folders: Sequence[Path] = ()
-    """The folders that are made for the file."""
+    """The folders to create for the file."""
     command: Sequence[str] | None = None
-    """The client's own command that does it instead of the edit."""
+    """The client's own command, if it makes the change instead of an edit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationResult:
-    """The result of an installation: the backup, and why the journal has no record of it."""
+    """The result of an installation."""
 
     backup: str | None = None
+    """The path of the backup; None if there was no file."""
     journal_problem: str | None = None
+    """Why the journal has no record of the installation; None if it has."""
     is_reformatted: bool = False
     """Whether the client's command has changed the layout of the file."""
 
@@ -84,16 +94,17 @@ def prepare_installation(
     original = file.content if file.existed else place.opening
     with raise_as_unsafe(file.path):
         text = editor.put_entry(place.format, original, keys, entry.name, value, listed=place.listed)
-        # The journal describes no other entry of this name.
+        # A removal after the update restores the text from before the first installation, if the journal has it.
         if action == "update":
             record = journal.find_record(client.name, place.scope, file.path, keys, entry.name)
             change = record.change if record is not None else {}
             original = editor.revert_change(place.format, original, keys, entry.name, change, listed=place.listed)
-    program = None
+    command = None
     if action == "install" and use_command:
         program = client_command.find_usable_program(
             client, place, machine, name=entry.name, servers=servers, entry=entry
         )
+        command = client_command.build_add_command(client, place, entry, program)
     return InstallationPlan(
         client=client,
         place=place,
@@ -105,7 +116,7 @@ def prepare_installation(
         original=original,
         text=text,
         missing_folders=config_file.list_missing_folders(file.path),
-        command=client_command.build_add_command(client, place, entry, program) if program is not None else None,
+        command=command,
     )
 
 
@@ -118,7 +129,8 @@ def apply_installation(
     """
     if plan.action == "none":
         return InstallationResult()
-    file, folder = plan.file, journal.backup_folder if plan.place.scope == "project" else None
+    file = plan.file
+    folder = journal.backup_folder if plan.place.scope == "project" else None
     with raise_as_unsafe(file.path):
         if plan.command is None:
             backup = config_file.save_file(file.path, file, plan.text, backup=True, backup_folder=folder)
@@ -134,7 +146,7 @@ def apply_installation(
 
 
 def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
-    """Return the entry without values of variables and without the user's additions. Both may be secret."""
+    """Return the entry with the values of variables redacted, and without the additions of the user to an old entry."""
     variables = dict.fromkeys(plan.entry.variables, REDACTION_MARK)
     return build_entry_value(plan.client, replace(plan.entry, variables=variables))
 
@@ -142,12 +154,17 @@ def build_redacted_value(plan: InstallationPlan) -> Mapping[str, Any]:
 def record_installation(
     plan: InstallationPlan, machine: Machine, journal: InstallationJournal, settings: str
 ) -> str | None:
-    """Record an installation in the journal; an update keeps what the first installation created.
+    """Record an installation in the journal. After an update, the record still has what the first one created.
 
-    Returns the problem, if it cannot be recorded.
+    Returns the problem if the installation cannot be recorded.
     """
-    place, keys, name, path = plan.place, resolve_server_keys(plan.place, machine), plan.entry.name, plan.file.path
-    first = journal.find_record(plan.client.name, place.scope, path, keys, name) if plan.action == "update" else None
+    place = plan.place
+    keys = resolve_server_keys(place, machine)
+    name = plan.entry.name
+    path = plan.file.path
+    first = None
+    if plan.action == "update":
+        first = journal.find_record(plan.client.name, place.scope, path, keys, name)
     try:
         text = plan.text if plan.command is None else config_file.load_file(path).content
         record = InstallationRecord(
@@ -188,7 +205,7 @@ def _restore_file(plan: InstallationPlan) -> None:
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
-    """Return the fault of the client's command, or None."""
+    """Return what the client's command has done wrong, or None."""
     path = plan.file.path
     entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
     try:
@@ -197,10 +214,10 @@ def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
         lost_content = find_lost_content(plan.place.format, plan.file.content, text, entry=entry)
     except ConfigError as error:
         return f"left a file that cannot be read ({error.problem})"
-    mine = after.pop(plan.entry.name, None)
-    if mine is None:
+    new_value = after.pop(plan.entry.name, None)
+    if new_value is None:
         return f"did not write '{plan.entry.name}' into {path}"
-    if parse_entry_command(plan.client, mine) != parse_entry_command(plan.client, plan.value):
+    if parse_entry_command(plan.client, new_value) != parse_entry_command(plan.client, plan.value):
         return f"wrote another entry than it was given into {path}"
     if after != {name: value for name, value in plan.servers.items() if name != plan.entry.name}:
         return f"changed other servers in {path}"
@@ -219,7 +236,11 @@ def _choose_value(
     machine: Machine,
     force: bool,
 ) -> tuple[Mapping[str, Any], Action]:
-    """Return the value to write, and the reason. Nothing is kept of a server of another file, or of no bridge."""
+    """Return the value to write, and the action.
+
+    An entry that serves the same file is updated, and keeps the additions of the user. Any other entry of this name is
+    replaced as a whole, but only with `force`.
+    """
     value = build_entry_value(client, entry)
     if entry.name not in entries:
         return value, "install"

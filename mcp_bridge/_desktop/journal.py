@@ -1,4 +1,7 @@
-"""The journal of installations, for `uninstall`: a file for each entry, so that concurrent programs lose none."""
+"""The journal of installations, which `uninstall` reads.
+
+Each entry has its own file, so that programs that run at the same time do not overwrite each other's records.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class InstallationRecord:
     path: str
     """The client's file, absolute."""
     within: Sequence[str]
-    """The keys that lead to its servers there: one file may have the servers of all projects."""
+    """The keys that lead to the servers in the file, which may have the servers of several projects."""
     name: str
     value: Mapping[str, Any]
     """The entry as it was written: with references to secrets, never their values."""
@@ -52,7 +55,7 @@ class InstallationJournal:
 
     @property
     def backup_folder(self) -> Path:
-        """The folder for backups that must not be beside their file: that of a project belongs to its repository."""
+        """The folder for backups that must not be next to their file, because it is in a repository or removed."""
         return self._folder / "backups"
 
     def store_record(self, record: InstallationRecord) -> None:
@@ -69,7 +72,7 @@ class InstallationJournal:
     def find_record(
         self, client: str, scope: str, path: str | Path, within: Sequence[str], name: str
     ) -> InstallationRecord | None:
-        """Return the record of an entry; None if there is no readable one."""
+        """Return the record of an entry; None if there is none, or it cannot be read."""
         key = [client, scope, str(path), *within, name]
         record = _read_record(self._get_path(key))
         if record is None or _get_key(record) != key:
@@ -101,9 +104,9 @@ def open_journal() -> InstallationJournal:
 
 
 def iter_inheriting_records(journal: InstallationJournal, leaving: InstallationRecord) -> Iterator[InstallationRecord]:
-    """Yield the changed records of the other entries in a file that was created for the leaving entry.
+    """Yield new records for the other entries of a file, if the file was created for the leaving entry.
 
-    The last one to be removed removes the file and its folders.
+    With them, the removal of the last entry removes the file and its folders.
     """
     for record in journal.list_records():
         if leaving.made_file and record.path == leaving.path and record != leaving:

@@ -1,4 +1,4 @@
-"""Where a client's files are on a machine, and whether the client is installed."""
+"""Finds a client's files on a machine, and whether the client is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VARIABLE = re.compile(r"\{(?P<name>[A-Z_]+):-(?P<default>[^}]*)\}")
 
 
 def detect_machine() -> Machine:
-    """Return this machine and the current folder. Raises ConfigError without a home folder."""
+    """Return this machine and the current folder. Raises ConfigError if the user has no home folder."""
     try:
         home = Path.home()
     except RuntimeError:
@@ -34,7 +34,7 @@ def detect_machine() -> Machine:
 
 
 def find_place(client: Client, scope: str | None) -> ConfigPlace:
-    """Return the place of a scope; without one the first. Raises ConfigError for a scope that the client lacks."""
+    """Return the place of a scope; without a scope, the first one. Raises ConfigError for an unknown scope."""
     if scope is None:
         return client.places[0]
     for place in client.places:
@@ -58,10 +58,15 @@ def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
 
 
 def is_client_installed(client: Client, machine: Machine) -> bool:
-    """Whether a client is on this machine: its program, a trace of it, or a file of its user scope."""
-    paths = [_expand(path, machine) for path in client.install_traces.get(machine.system, ())]
-    if any(_match_star(path) is not None if "*" in path else os.path.lexists(path) for path in paths):
-        return True
+    """Return whether a client is on this machine: its program, a trace of it, or a file of its user scope."""
+    for path in client.install_traces.get(machine.system, ()):
+        expanded_path = _expand(path, machine)
+        if "*" in path:
+            exists = _match_star(expanded_path) is not None
+        else:
+            exists = os.path.lexists(expanded_path)
+        if exists:
+            return True
     if any(find_program(program, machine) for program in client.programs):
         return True
     return any(os.path.isfile(resolve_place_path(place, machine)) for place in client.places if place.scope == "user")
@@ -76,7 +81,7 @@ def resolve_server_keys(place: ConfigPlace, machine: Machine) -> Sequence[str]:
 
 
 def find_project_folder(machine: Machine) -> Path:
-    """The project of the current folder: the root of its repository, or the folder itself."""
+    """Return the project of the current folder: the root of its repository, or the folder itself."""
     for folder in (machine.folder, *machine.folder.parents):
         if os.path.exists(folder / ".git"):
             return folder
@@ -84,6 +89,7 @@ def find_project_folder(machine: Machine) -> Path:
 
 
 def _expand(path: str, machine: Machine) -> str:
+    """Return the absolute path for one of `ConfigPlace.paths`. A `*` in it stays."""
     path = _VARIABLE.sub(lambda match: machine.environ.get(match["name"]) or match["default"], path)
     if path == "~" or path.startswith(("~/", "~\\")):
         return str(machine.home / path[2:])
@@ -91,7 +97,7 @@ def _expand(path: str, machine: Machine) -> str:
 
 
 def _match_star(path: str) -> Path | None:
-    """The path in the first folder that matches its `*`."""
+    """Return the path in the first folder that matches the segment with `*`, or None if there is no such folder."""
     parts = Path(path).parts
     star = next(index for index, segment in enumerate(parts) if "*" in segment)
     folders = sorted(folder for folder in Path(*parts[:star]).glob(parts[star]) if os.path.isdir(folder))

@@ -1,4 +1,8 @@
-"""Removal of a bridge from a client: the selection of servers, the plan, and its execution."""
+"""Removes a bridge from an MCP client: selects the servers, prepares a plan, and carries it out.
+
+The journal has what the installation changed. If the file still has it, the removal restores every byte; otherwise it
+removes only the entry.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +47,21 @@ class RemovalPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalResult:
-    """The result of a removal: the backup, and why the client's own command was not enough."""
+    """The result of a removal."""
 
     backup: str | None = None
+    """The path of the backup; None if there is none."""
     command_problem: str | None = None
+    """Why an edit was necessary although the client's own command has run; None if it was not."""
     is_restored: bool = False
-    """Whether the entry that it had replaced is there again."""
+    """Whether the file has the entry again that the installation had replaced."""
 
 
 def select_servers(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None, force: bool
 ) -> Sequence[InstalledServer]:
-    """Select servers of a scope: the one with this name, else those in the journal, else all bridges.
+    """Select the servers of a scope to remove: the one with this name; without a name, those in the journal, or else
+    all bridges.
 
     Raises ConfigError if there is none. The error names the scopes that have one.
     """
@@ -78,12 +85,13 @@ def select_servers(
 def find_vanished_records(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None
 ) -> Sequence[InstallationRecord]:
-    """Return the records of a scope, or the one of this name, whose server is not in the file any more.
+    """Return the records of a scope with servers that are not in the file any more; with a name, only that of it.
 
     Raises ConfigError for a file that cannot be read.
     """
     place = find_place(client, scope)
-    path, keys = resolve_place_path(place, machine), resolve_server_keys(place, machine)
+    path = resolve_place_path(place, machine)
+    keys = resolve_server_keys(place, machine)
     entries = parse_entries(place, config_file.load_file(path).content, path, machine)
     container = (client.name, place.scope, str(path), tuple(keys))
     return [
@@ -96,13 +104,13 @@ def find_vanished_records(
 
 
 def remove_record(record: InstallationRecord, journal: InstallationJournal, *, file_exists: bool) -> None:
-    """Remove the record of a server. The other entries of an existing file inherit the folders and files to remove.
+    """Remove the record of a server. If the file remains, the records of its other entries inherit what to remove.
 
     Raises ConfigError if that cannot be written.
     """
     if file_exists:
-        for heir in iter_inheriting_records(journal, record):
-            journal.store_record(heir)
+        for inheriting_record in iter_inheriting_records(journal, record):
+            journal.store_record(inheriting_record)
     journal.remove_record(record)
 
 
@@ -121,7 +129,7 @@ def prepare_removal(
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
     command = None
-    # No command restores the entry that was replaced.
+    # A client's command cannot restore the entry that the installation has replaced.
     if use_command and (record is None or "value" not in record.change):
         program = client_command.find_usable_program(client, server.place, machine, name=server.name, servers=servers)
         command = client_command.build_remove_command(client, server.place, server.name, program)
@@ -132,11 +140,12 @@ def prepare_removal(
 
 
 def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJournal) -> RemovalResult:
-    """Carry out the removal and check the result. An edit follows where the client's command did not remove the server.
+    """Carry out the removal and check the result. If the client's command fails, edit the file.
 
     Raises UnsafeEdit when the result is wrong; the file is then restored.
     """
-    file, note = removal.file, None
+    file = removal.file
+    note = None
     if removal.command is not None:
         note = _run_command(removal, removal.command, machine)
     is_project = removal.server.place.scope == "project"
@@ -150,7 +159,7 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     if removal.record is not None:
         if not os.path.lexists(file.path):
             config_file.remove_empty_folders(file.path, removal.record.made_folders)
-        # A record that remains has no effect.
+        # If the record cannot be removed, it has no effect.
         with contextlib.suppress(ConfigError):
             remove_record(removal.record, journal, file_exists=removal.text is not None)
     is_restored = removal.record is not None and "value" in removal.record.change
@@ -159,9 +168,9 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
 
 
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
-    """Run the client's command. If it does something else, restore the file and return what it did.
+    """Run the client's command. If it does not remove exactly the server, restore the file and return what it did.
 
-    Gemini CLI, for example, finds no server in a folder that is not trusted.
+    For example, Gemini CLI removes no server in a folder that is not trusted.
     """
     path = removal.file.path
     remaining_servers = {name: value for name, value in removal.servers.items() if name != removal.server.name}
@@ -210,7 +219,7 @@ def _make_absence_error(
 def _is_in(
     client: Client, place: ConfigPlace, machine: Machine, journal: InstallationJournal, name: str | None
 ) -> bool:
-    """Whether a scope has the server, or had it; False for a file that cannot be read."""
+    """Return whether a scope has the server, or the journal has a record of it; False if the file cannot be read."""
     with contextlib.suppress(ConfigError):
         for server in read_servers(client, place, machine):
             if server.name == name or (name is None and is_bridge_entry(client, server.value)):
@@ -230,7 +239,7 @@ def _find_record(
 def _remove_entry(
     server: InstalledServer, file: FileSnapshot, keys: Sequence[str], record: InstallationRecord | None
 ) -> str | None:
-    """Return the text without the server, or None for an otherwise empty file of the bridge."""
+    """Return the text without the server, or None if nothing else remains of a file that was created for it."""
     place = server.place
     change = record.change if record is not None else {}
     with raise_as_unsafe(file.path):

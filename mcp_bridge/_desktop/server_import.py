@@ -1,4 +1,7 @@
-"""Collects the servers in the files of clients, and writes them as a settings file without their secrets."""
+"""Collects the servers in the files of clients, and writes a settings file that serves them, for `mcp-bridge import`.
+
+Secrets in the entries are replaced by references to variables (`embedded_secrets.py`).
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,22 @@ from mcp_bridge._settings.client_entries import (
 )
 from mcp_bridge._settings.servers import list_entry_places
 
-_KEPT = ("command", "args", "env", "cwd", "url", "transport", "headers", "start_timeout", "include", "exclude")
+_OPTIONS = ("command", "args", "env", "cwd", "url", "transport", "headers", "start_timeout", "include", "exclude")
+"""The keys of an entry that become options of the source."""
 _VARIABLE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference without a default, so that the variable has to be set."""
 _REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+"""The beginning of a reference, with or without a default."""
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
+"""A question that VS Code asks its user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundServer:
-    """A server in a file. `place` names the file for users, `options` are those of a source, with its secrets."""
+    """A server in a client's file.
+
+    `place` describes the file for users. `options` are those of the source, with the secrets of the entry.
+    """
 
     name: str
     client: str
@@ -41,39 +51,48 @@ class FoundServer:
     path: Path
     options: Mapping[str, Any]
     omission: str = ""
-    """Why it is left out; empty if it is not."""
+    """Why the server is not imported; empty if it is."""
     notes: Sequence[str] = ()
-    """Notes about unread keys of its entry."""
+    """Notes about keys of the entry that are not read."""
 
     @property
     def identity(self) -> str:
-        """Equal for two entries of the same server."""
+        """A text that is equal for two entries of the same server."""
         return json.dumps(self.options, sort_keys=True, default=str)
 
 
 @dataclass(slots=True, kw_only=True)
 class ServerImport:
-    """The imported servers by their new names, the omitted ones, and the variables to set."""
+    """The result of an import.
 
-    taken: dict[str, list[FoundServer]] = field(default_factory=dict)
-    left_out: list[FoundServer] = field(default_factory=list)
+    `servers` has the entries of each imported server by its new name, `omitted` the entries that are not imported.
+    `secrets` has the variables that users have to set.
+    """
+
+    servers: dict[str, list[FoundServer]] = field(default_factory=dict)
+    omitted: list[FoundServer] = field(default_factory=list)
     problems: list[ConfigError] = field(default_factory=list)
     secrets: SecretCollector = field(default_factory=SecretCollector)
 
-    def add_server(self, found: FoundServer) -> None:
-        """Add a server once, however many files have it."""
-        if found.omission:
-            self.left_out.append(found)
+    def add_server(self, server: FoundServer) -> None:
+        """Add an entry. Equal entries in several files become one server.
+
+        If another server has the name, the first alternative is `NAME-CLIENT`, then `NAME-2` and so on.
+        """
+        if server.omission:
+            self.omitted.append(server)
             return
-        for twins in self.taken.values():
-            if twins[0].identity == found.identity:
-                twins.append(found)
+        for entries in self.servers.values():
+            if entries[0].identity == server.identity:
+                entries.append(server)
                 return
-        name, number = found.name, 1
-        while name in self.taken:
-            name = f"{found.name}-{number if number > 1 else found.client}"
+        name = server.name
+        number = 1
+        while name in self.servers:
+            suffix = server.client if number == 1 else str(number)
+            name = f"{server.name}-{suffix}"
             number += 1
-        self.taken[name] = [found]
+        self.servers[name] = [server]
 
     def render_settings(self) -> str:
         """Return the settings file as YAML."""
@@ -82,21 +101,24 @@ class ServerImport:
         yaml = YAML()
         yaml.indent(mapping=2, sequence=4, offset=2)
         yaml.width = 4096
-        options_text = json.dumps([servers[0].options for servers in self.taken.values()], default=str)
+        options_text = json.dumps([entries[0].options for entries in self.servers.values()], default=str)
         self.secrets.reserved = frozenset(_REFERENCE.findall(options_text))
         lines = ["# Made by `mcp-bridge import`. Secrets are references to variables: ${NAME}.", "sources:"]
-        for name, servers in self.taken.items():
-            where = f"{servers[0].path}, {name}"
-            source = {"type": "mcp", "name": name, **self.secrets.replace_secrets(name, servers[0].options, where)}
+        for name, entries in self.servers.items():
+            where = f"{entries[0].path}, {name}"
+            source = {"type": "mcp", "name": name, **self.secrets.replace_secrets(name, entries[0].options, where)}
             text = io.StringIO()
             yaml.dump({"sources": [source]}, text)
-            lines += [f"  # {', '.join(server.place for server in servers)}", *text.getvalue().splitlines()[1:]]
+            # The comment above each source names the files with the server.
+            lines.append(f"  # {', '.join(entry.place for entry in entries)}")
+            lines += text.getvalue().splitlines()[1:]
         return "\n".join(lines) + "\n"
 
 
 def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
-    """Return the variables of settings, without those that replace secrets."""
+    """Return the variables that settings require, without those that replace secrets."""
     names = dict.fromkeys(match[1] for match in _VARIABLE.finditer(text))
+    # The comment at the beginning of the settings has `${NAME}`.
     return [name for name in names if name not in secrets.places and name != "NAME"]
 
 
@@ -129,7 +151,8 @@ def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
         options: Mapping[str, Any] = {}
         notes: Sequence[str] = ()
         if isinstance(entry, Mapping):
-            options, notes = _select_options(_replace_inputs(entry)), list_unread_keys(entry)
+            options = _select_options(_replace_inputs(entry))
+            notes = list_unread_keys(entry)
         yield FoundServer(
             name=str(place[-1]),
             client=path.stem.strip("."),
@@ -143,8 +166,9 @@ def find_servers_in_file(path: Path) -> Iterator[FoundServer]:
 
 def _convert_server(client: Client, place: ConfigPlace, server: InstalledServer, machine: Machine) -> FoundServer:
     folder = find_project_folder(machine) if place.scope != "user" else machine.home
-    entry = normalize_entry(_translate(server.value, client, folder))
+    entry = normalize_entry(_translate_references(server.value, client, folder))
     options = _select_options(entry)
+    # The bridge may run in another folder than the client.
     if place.scope != "user" and "command" in options:
         options["cwd"] = str(folder / str(options.get("cwd", "")))
     return FoundServer(
@@ -159,46 +183,55 @@ def _convert_server(client: Client, place: ConfigPlace, server: InstalledServer,
 
 
 def _find_omission(entry: Any, options: Mapping[str, Any]) -> str:
+    """Return why an entry is not imported; empty if it is."""
     if isinstance(entry, Mapping) and is_switched_off(entry):
         return "it is switched off"
     if not is_server_entry(options):
         return "it has neither a command nor a URL"
     words: Sequence[Any] = (options.get("command"), *(options.get("args") or ()))
-    return "it starts mcp-bridge itself" if starts_bridge([str(word) for word in words if word]) else ""
+    if starts_bridge([str(word) for word in words if word]):
+        return "it starts mcp-bridge itself"
+    return ""
 
 
 def _select_options(entry: Mapping[str, Any]) -> dict[str, Any]:
-    options = {key: entry[key] for key in _KEPT if entry.get(key)}
+    options = {key: entry[key] for key in _OPTIONS if entry.get(key)}
     if entry.get("auth") == "oauth":
         options["auth"] = "oauth"
     return options
 
 
-def _translate(value: Any, client: Client, folder: Path) -> Any:
+def _translate_references(value: Any, client: Client, folder: Path) -> Any:
     """Return a value with the references of this client in the form of the settings."""
     if isinstance(value, Mapping):
-        return {key: _translate(item, client, folder) for key, item in value.items()}
+        return {key: _translate_references(item, client, folder) for key, item in value.items()}
     if isinstance(value, list):
-        return [_translate(item, client, folder) for item in value]
+        return [_translate_references(item, client, folder) for item in value]
     if not isinstance(value, str):
         return value
-    syntax, texts, end = client.reference_syntax, [], 0
-    for match in re.finditer(syntax.pattern, value) if syntax is not None else ():
+    if client.reference_syntax is None:
+        return _escape_text(value, folder)
+    text = ""
+    end = 0
+    for match in re.finditer(client.reference_syntax.pattern, value):
+        text += _escape_text(value[end : match.start()], folder)
         default = match.groupdict().get("default")
-        texts += [
-            _escape(value[end : match.start()], folder),
-            f"${{{match['name']}{f':-{default}' if default else ''}}}",
-        ]
+        reference = f"{match['name']}:-{default}" if default else match["name"]
+        text += f"${{{reference}}}"
         end = match.end()
-    return "".join([*texts, _escape(value[end:], folder)])
+    return text + _escape_text(value[end:], folder)
 
 
-def _escape(text: str, folder: Path) -> str:
-    """Replace the folders of an editor in a text, and escape its other `${`."""
-    parts = _INPUT.split(resolve_places(text, folder))
-    escaped_texts = [part.replace("${", "$${") for part in parts[::2]]
-    names = [_to_input_variable(part) for part in parts[1::2]]
-    return "".join(piece for pair in zip(escaped_texts, [*names, ""], strict=True) for piece in pair)
+def _escape_text(text: str, folder: Path) -> str:
+    """Replace the folders and the questions of an editor in a text without references, and escape its other `${`."""
+    text = resolve_places(text, folder)
+    escaped_text = ""
+    end = 0
+    for match in _INPUT.finditer(text):
+        escaped_text += text[end : match.start()].replace("${", "$${")
+        escaped_text += _to_input_variable(match[1])
+        end = match.end()
+    return escaped_text + text[end:].replace("${", "$${")
 
 
 def _replace_inputs(value: Any) -> Any:
@@ -213,4 +246,6 @@ def _replace_inputs(value: Any) -> Any:
 
 
 def _to_input_variable(name: str) -> str:
-    return f"${{{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').upper()}}}"
+    """Return a reference to a variable for a question: `${API_KEY}` for `api-key`."""
+    variable = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+    return f"${{{variable}}}"

@@ -21,11 +21,11 @@ from mcp_bridge._settings.documents.syntax import BY_HAND, FileChanged, UnsafeEd
 PROGRAM = "mcp-bridge"
 MODULE = ("-m", "mcp_bridge")
 _OPTIONS_WITH_VALUE = frozenset({"--http", "--token-env", "--log-level", "--log-file"})
-"""Options of `serve`."""
+"""The options of `serve` with a value, which is not the file that is served."""
 
 
 def read_servers(client: Client, place: ConfigPlace, machine: Machine) -> Sequence[InstalledServer]:
-    """Return the servers of one file; none if there is no file. Raises ConfigError if it cannot be read."""
+    """Return the servers of one file. Without a file, there are none. Raises ConfigError if it cannot be read."""
     path = resolve_place_path(place, machine)
     servers = parse_servers(place, config_file.load_file(path).content, path, machine)
     return tuple(
@@ -41,7 +41,7 @@ def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -
 
 
 def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
-    """Return all entries in the container of servers, by name, even if not servers. Raises as `parse_servers`."""
+    """Return all entries in the container of servers by name, even invalid ones. Raises as `parse_servers` does."""
     try:
         data = editor.read_data(place.format, text)
     except ConfigError as error:
@@ -53,10 +53,14 @@ def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mappin
     """Return the entries in a container, by name. `keys` are the path to it."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
-    if place.listed and isinstance(data, Sequence) and not isinstance(data, str):
-        mappings = (item for item in data if isinstance(item, Mapping))
-        data = {item["name"]: item for item in mappings if isinstance(item.get("name"), str)}
-    return {str(name): value for name, value in data.items()} if isinstance(data, Mapping) else {}
+    entries: dict[str, Any] = {}
+    if isinstance(data, Mapping):
+        entries = {str(name): value for name, value in data.items()}
+    elif place.listed and isinstance(data, list):
+        for item in data:
+            if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+                entries[item["name"]] = item
+    return entries
 
 
 def read_editable_file(
@@ -82,16 +86,19 @@ def raise_as_unsafe(path: Path) -> Iterator[None]:
 
 
 def is_bridge_entry(client: Client, value: Mapping[str, Any]) -> bool:
-    """Whether an entry starts a bridge: by the command or the module, directly or through another command."""
+    """Return whether an entry starts a bridge, directly or through another command such as `uv run`."""
     return starts_bridge(parse_entry_command(client, value).argv)
 
 
 def starts_bridge(argv: Sequence[str]) -> bool:
-    """Whether a command starts a bridge, directly or through another command."""
+    """Return whether a command starts a bridge, directly or through another command such as `uv run`.
+
+    It contains `-m mcp_bridge` or `mcp-bridge serve`, or begins with `mcp-bridge`.
+    """
     if argv and _get_program_name(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))
-    # `uvx` with the name of the command is not one: the package of that name is another project's.
+    # `uvx mcp-bridge` does not start one, because the package of this name belongs to another project.
     return MODULE in pairs or any(_get_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
 
 
@@ -130,7 +137,9 @@ def find_served_target(
 
 def find_settings_argument(argv: Sequence[str]) -> str | None:
     """Return the settings that a bridge's command serves, as the command spells them; None if it names none."""
-    words = iter(argv[argv.index("serve") + 1 :] if "serve" in argv else ())
+    if "serve" not in argv:
+        return None
+    words = iter(argv[argv.index("serve") + 1 :])
     for word in words:
         if word in _OPTIONS_WITH_VALUE:
             next(words, None)
@@ -140,9 +149,9 @@ def find_settings_argument(argv: Sequence[str]) -> str | None:
 
 
 def is_bridge_command(argv: Sequence[str]) -> bool:
-    """Whether a command is the bridge, or a Python that runs it; then its paths are on this machine.
+    """Return whether a command is the bridge itself, or a Python that runs it, so that its paths are on this machine.
 
-    Another program (`uv run --directory`, `docker run`) may start the bridge elsewhere.
+    Another program, such as `docker run` or `uv run --directory`, may start the bridge elsewhere.
     """
     program = _get_program_name(argv[0]) if argv else ""
     return program == PROGRAM or (program.lower().startswith("python") and MODULE in itertools.pairwise(argv))

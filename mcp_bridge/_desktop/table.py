@@ -1,4 +1,7 @@
-"""The supported clients, by name, as data."""
+"""The supported clients as data (see `client.py` for the fields).
+
+The facts are from the documentation and the source code of the clients. docs/clients.md describes them for users.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,20 @@ from mcp_bridge._desktop.client import Client, ClientCommand, ConfigPlace, Launc
 from mcp_bridge._settings.documents.syntax import Format
 
 _SDK_VARIABLES = (
-    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
-    *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES"),
-    *("SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
-)
-"""The variables that the transport of the TypeScript SDK passes on: its lists for POSIX and for Windows."""
+    "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER",
+    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PROCESSOR_ARCHITECTURE", "PROGRAMFILES",
+    "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
+)  # fmt: skip
+"""The variables that the transport of the TypeScript SDK passes on: its list for POSIX, then its list for Windows."""
 
 _NAME = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _DEFAULT = r"(?::-(?P<default>[^}]*))?"
 _SHELL_REFERENCES = ReferenceSyntax(template="${{name}}", pattern=rf"\$\{{{_NAME}{_DEFAULT}\}}")
-"""`${NAME}` and `${NAME:-default}`."""
+"""References such as `${NAME}` and `${NAME:-default}`."""
 _BARE_REFERENCES = ReferenceSyntax(template="${{name}}", pattern=rf"\$\{{?{_NAME}(?:{_DEFAULT}\}})?")
-"""`$NAME` as well."""
+"""References such as `${NAME}`, `${NAME:-default}` and `$NAME`."""
 _EDITOR_REFERENCES = ReferenceSyntax(template="${env:{name}}", pattern=rf"\$\{{env:{_NAME}\}}", unset="empty")
-"""`${env:NAME}`, as in the variables of VS Code."""
+"""References such as `${env:NAME}`, as VS Code has them."""
 
 _ROAMING = "{APPDATA:-~/AppData/Roaming}"
 _LOCAL = "{LOCALAPPDATA:-~/AppData/Local}"
@@ -47,7 +50,7 @@ def _make_paths(*paths: str) -> Mapping[System, Sequence[str]]:
 
 
 def _make_app_paths(path: str, *, before: Sequence[str] = ()) -> Mapping[System, Sequence[str]]:
-    """A path in the folder of each system for the settings of desktop programs, after the paths `before`."""
+    """Return a path in the folder of each system for the settings of desktop programs, after those in `before`."""
     folders: Mapping[System, str] = {"darwin": _SUPPORT, "linux": _CONFIG, "win32": _ROAMING}
     return {system: (*before, f"{folder}/{path}") for system, folder in folders.items()}
 
@@ -55,11 +58,11 @@ def _make_app_paths(path: str, *, before: Sequence[str] = ()) -> Mapping[System,
 def _make_places(
     format: Format, key: str, user: str | Mapping[System, Sequence[str]], project: str | Sequence[str] = ()
 ) -> Sequence[ConfigPlace]:
-    """The place of the user and, with paths of a project, that of the project; both have their servers under a key."""
+    """Return the place of the user and, if there are paths for it, that of a project. Both have servers under `key`."""
     paths = _make_paths(user) if isinstance(user, str) else user
     places = [ConfigPlace(scope="user", format=format, paths=paths, within=(key,))]
     if project:
-        paths = _make_paths(*([project] if isinstance(project, str) else project))
+        paths = _make_paths(project) if isinstance(project, str) else _make_paths(*project)
         places.append(ConfigPlace(scope="project", format=format, paths=paths, within=(key,)))
     return tuple(places)
 
@@ -270,13 +273,25 @@ _GOOSE = Client(
         },
     ),
     remote_shape={
-        **{"enabled": True, "type": "streamable_http", "name": "{name}", "description": "Tools served by mcp-bridge"},
-        **{"uri": "{url}", "headers": "{headers}", "env_keys": "{secrets}", "timeout": 300},
+        "enabled": True,
+        "type": "streamable_http",
+        "name": "{name}",
+        "description": "Tools served by mcp-bridge",
+        "uri": "{url}",
+        "headers": "{headers}",
+        "env_keys": "{secrets}",
+        "timeout": 300,
     },
     values_key="envs",
     shape={
-        **{"enabled": True, "type": "stdio", "name": "{name}", "description": "Tools served by mcp-bridge"},
-        **{"cmd": "{command}", "args": "{args}", "env_keys": "{secrets}", "timeout": 300},
+        "enabled": True,
+        "type": "stdio",
+        "name": "{name}",
+        "description": "Tools served by mcp-bridge",
+        "cmd": "{command}",
+        "args": "{args}",
+        "env_keys": "{secrets}",
+        "timeout": 300,
     },
     programs=("goose",),
     install_traces={
@@ -401,7 +416,19 @@ _CONTINUE = Client(
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
-        *(_CLAUDE_DESKTOP, _CLAUDE_CODE, _VSCODE, _CURSOR, _WINDSURF, _ZED, _CODEX),
-        *(_GEMINI_CLI, _GOOSE, _OPENCODE, _COPILOT_CLI, _LM_STUDIO, _CLINE, _CONTINUE),
+        _CLAUDE_DESKTOP,
+        _CLAUDE_CODE,
+        _VSCODE,
+        _CURSOR,
+        _WINDSURF,
+        _ZED,
+        _CODEX,
+        _GEMINI_CLI,
+        _GOOSE,
+        _OPENCODE,
+        _COPILOT_CLI,
+        _LM_STUDIO,
+        _CLINE,
+        _CONTINUE,
     )
 }

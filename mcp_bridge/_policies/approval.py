@@ -1,4 +1,4 @@
-"""The policy `approval`: the user decides whether a tool call runs, as with the approvals of hooks."""
+"""The policy `approval`: the user decides whether a tool call runs. The gate that asks is also that of hooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RequiredApproval(ToolPolicy):
 
     @property
     def asking(self) -> ApprovalGate:
-        """The gate through which questions go."""
+        """The gate that asks the user."""
         return self._gate
 
     def use_services(self, services: PolicyServices) -> None:
@@ -51,6 +51,7 @@ class RequiredApproval(ToolPolicy):
         """Run the call if the user approves it. Raises ApprovalDeclined."""
         if self.applies_to_call(call, ctx):
             decision = await self._gate.resolve_question(self._build_question(call), ctx)
+            # If a hook changes the arguments after this, the call is denied unless the user is asked again.
             ctx.approved_call = call
             if not decision.is_allowed:
                 reason = decision.reason or "The user declined it. Ask the user how to continue."

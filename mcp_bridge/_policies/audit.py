@@ -40,7 +40,7 @@ MAX_ID = 200
 """The maximum number of characters of the id of a call. Clients choose ids."""
 MAX_ARGUMENTS = 64 * 1024
 """The maximum number of characters of arguments that are recorded in full. Of longer ones, the shape is recorded."""
-_OPERATOR = "Only the operator of this server can fix this, so do not retry."
+_ADVICE = "Only the operator of this server can fix this, so do not retry."
 
 
 class CallRecorder:
@@ -92,13 +92,14 @@ class CallRecorder:
     def _describe_call(self, source: str, call: ToolCall, ctx: RunningCall) -> dict[str, Any]:
         """Describe the call before it runs, because a tool can change its arguments. Empty members are left out."""
         caller = self._describe_caller(ctx)
-        name, number = call.name[:MAX_NAME], call.id[:MAX_ID]
+        name = call.name[:MAX_NAME]
+        call_id = call.id[:MAX_ID]
         record: dict[str, Any] = {"time": format_time(time.time()), "kind": call.kind, "name": name}
         if source:
             record["source"] = source
         record |= caller
-        if number:
-            record["call"] = number
+        if call_id:
+            record["call"] = call_id
         if ctx.parent_id:
             record["parent"] = ctx.parent_id[:MAX_ID]
         record |= self._server
@@ -106,7 +107,7 @@ class CallRecorder:
         if self._redactor.is_empty:
             return record
         # Clients choose these texts. Most contain nothing to redact, and one search in all of them shows that.
-        text = "\n".join((name, caller.get("client", ""), number, *list_keys(record.get("shape"))))
+        text = "\n".join((name, caller.get("client", ""), call_id, *list_keys(record.get("shape"))))
         if self._redactor.redact_text(text) == text:
             return record
         redacted_record: dict[str, Any] = self._redactor.redact_value(record)
@@ -131,14 +132,16 @@ class CallRecorder:
     def _add_arguments(self, record: dict[str, Any], arguments: Any) -> None:
         try:
             digest = hash_json(arguments)
-            full = redact_arguments(arguments, self._redactor) if self._policy.arguments == "full" else None
-            if full is not None and len(str(full)) <= MAX_ARGUMENTS:
-                record["arguments"] = full
+            redacted_arguments = None
+            if self._policy.arguments == "full":
+                redacted_arguments = redact_arguments(arguments, self._redactor)
+            if redacted_arguments is not None and len(str(redacted_arguments)) <= MAX_ARGUMENTS:
+                record["arguments"] = redacted_arguments
             else:
                 record["shape"] = describe_shape(arguments)
             record["sha256"] = digest
         except (TypeError, ValueError, RecursionError):
-            # A caller in process can pass anything.
+            # A caller in process can pass arguments that are not JSON.
             record["shape"] = type(arguments).__name__
 
     def _complete_record(
@@ -155,7 +158,7 @@ class CallRecorder:
 class AuditPolicy(CallPolicy):
     """Record the calls that match in an [audit trail](audit.md), and allow only what can be recorded.
 
-    It is the outermost policy, so it sees the result of the client and the decisions of other policies.
+    It is the outermost policy, so it sees the result that the client gets, and the decisions of other policies.
     """
 
     checks_calls = True
@@ -195,7 +198,7 @@ class AuditPolicy(CallPolicy):
     _recorder: CallRecorder = PrivateAttr()
 
     def use_services(self, services: PolicyServices) -> None:
-        """Raises ConfigError for a file that cannot be an audit trail."""
+        """Prepare the writer. Raises ConfigError for a file that cannot be an audit trail."""
         path = services.directory / Path(self.path).expanduser()
         try:
             check_location(path)
@@ -234,5 +237,5 @@ def _describe_outcome(result: ToolResult) -> dict[str, Any]:
 
 
 def _make_failure(call: ToolCall, outcome: str) -> ToolResult:
-    text = f"{call.kind.capitalize()} '{call.name}' {outcome}, because the audit trail cannot be written. {_OPERATOR}"
+    text = f"{call.kind.capitalize()} '{call.name}' {outcome}, because the audit trail cannot be written. {_ADVICE}"
     return to_error_result(AuditUnavailable(text))

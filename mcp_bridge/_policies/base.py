@@ -1,4 +1,9 @@
-"""The bases of the policies: the services of a bridge for them, and their options that select calls."""
+"""The base classes of the policies in this package, with the options that select calls.
+
+`ToolPolicy` applies to tools, `CallPolicy` to resources and prompts too. `bind` decides once for each entry whether
+calls of it can match, so that a policy costs nothing for other entries. What differs between calls of one entry, such
+as the principal, is decided in the layer of the call.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +41,7 @@ def to_tuple(value: Any) -> Any:
 
 
 def add_single_schema(schema: dict[str, Any]) -> None:
-    """Allow a single item in the schema of a list."""
+    """Change the JSON Schema of a list so that it also allows a single item without a list."""
     items = schema.pop("items")
     schema.pop("type")
     schema["anyOf"] = [{"type": "array", "items": items}, items]
@@ -108,11 +113,13 @@ class ToolPolicy(SettingsModel, Policy):
 
     def applies_to_tool(self, tool: ToolEntry) -> bool:
         """Return whether calls to this tool match, for at least some principals."""
-        published, names = (tool.name,), (tool.name, tool.name_in_source)
+        published_name = (tool.name,)
+        all_names = (tool.name, tool.name_in_source)
+        # The name in the source may only make a policy stricter, because the source chooses it.
         if self.permits:
-            is_included = includes(self.tools, published, excludable=names)
+            is_included = includes(self.tools, published_name, excludable=all_names)
         else:
-            is_included = includes(self.tools, names, excludable=published)
+            is_included = includes(self.tools, all_names, excludable=published_name)
         return (
             is_included
             and includes(self.sources, (tool.owner,))
@@ -185,7 +192,10 @@ class CallPolicy(ToolPolicy):
         return super().selects_calls or not self.selects_everything
 
     def decides_for(self, entry: Any) -> bool:
-        """Return whether `applies_to_entry` decides about all calls of this entry. Otherwise, their URIs decide."""
+        """Return whether `applies_to_entry` decides about all calls of this entry.
+
+        For a resource template it does not, because the URI of each call decides.
+        """
         return self.selects_everything or not isinstance(entry, ResourceTemplate)
 
     @property
@@ -207,14 +217,15 @@ def includes(patterns: Sequence[str], names: Iterable[str], excludable: Iterable
     """
     names = tuple(names)
     excludable = tuple(excludable or names)
-    is_selective = is_included = False
+    has_including_pattern = False
+    is_included = False
     for pattern in patterns:
         if not pattern.startswith("!"):
-            is_selective = True
+            has_including_pattern = True
             is_included = is_included or any(fnmatchcase(name, pattern) for name in names)
         elif any(fnmatchcase(name, pattern[1:]) for name in excludable):
             return False
-    return is_included or not is_selective
+    return is_included or not has_including_pattern
 
 
 @lru_cache(maxsize=1024)
@@ -233,6 +244,8 @@ def has_hint(tool: Any, *names: str) -> bool:
 
 
 def _read_annotation(tool: ToolEntry, name: str) -> Any:
+    """Return the value of an annotation, or its default in the specification."""
+    # The default of `destructiveHint` is true, but the hint has a meaning only for tools that are not read-only.
     if name == "destructiveHint" and has_hint(tool, READ_ONLY):
         return tool.annotations.get(name, False)
     return tool.annotations.get(name, HINTS.get(name))

@@ -22,12 +22,15 @@ from mcp_bridge._settings.values import Duration
 
 MAX_SIZE = 32 * 1024 * 1024
 """The maximum size of all cached results in bytes. The least recently used ones are removed first."""
-ENTRY = 500
-"""Bytes of memory for each result, in addition to its data. Without it, the number of small results has no limit."""
+RESULT_OVERHEAD = 500
+"""Bytes that are counted for each result in addition to its data. Otherwise, any number of empty results would fit."""
 
 
 class CachedResult(NamedTuple):
-    """A result with its output as JSON, so that no receiver can change it. `size` is in bytes."""
+    """A result, with its output as JSON, so that no receiver can change it. `size` is in bytes.
+
+    `entry` is the tool that has returned it.
+    """
 
     entry: object
     output: bytes
@@ -69,7 +72,10 @@ class CachePolicy(ToolPolicy):
         return TTLCache(size, self.ttl, timer=clock, getsizeof=lambda result: result.size)
 
     def bind(self, entry: Any) -> Layer | None:
-        """Return a layer for read-only tools that match. A changed definition is another entry."""
+        """Return a layer for read-only tools that match.
+
+        If the definition of a tool changes, there is a new entry, so the earlier results do not apply any more.
+        """
         if not has_hint(entry, READ_ONLY) or not self.applies_to_entry(entry):
             return None
         return partial(self._answer_call, entry, self._results)
@@ -83,14 +89,15 @@ class CachePolicy(ToolPolicy):
         try:
             key = id(entry), ctx.principal, dump_json(call.arguments, option=orjson.OPT_SORT_KEYS)
         except (TypeError, RecursionError):
-            # A caller in process can pass anything.
+            # A caller in process can pass arguments that are not JSON.
             return await call_next(call, ctx)
         match = results.get(key)
-        # An earlier entry may have had the same id.
+        # Python may give the id of an earlier entry that has been deleted to a new one.
         if match is not None and match.entry is entry:
             ctx.record_decision(PolicyDecision(self.name, "answered"))
             return match.restore()
         result = await call_next(call, ctx)
+        # A result may depend on the answers of the user, and texts that were injected belong to this call alone.
         if result.success and not ctx.is_interactive and not ctx.injected:
             cached_result = _to_cached(entry, result)
             if cached_result is not None and cached_result.size <= results.maxsize:
@@ -98,7 +105,7 @@ class CachePolicy(ToolPolicy):
         return result
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:
-        """Predict that the call passes: the results are those of a running server."""
+        """Predict that the call passes. Whether a running server has a result for it is not known here."""
         if not self.applies_to_call(call, ctx):
             return Forecast("passes")
         return Forecast("passes", f"or returns a result of the last {self.ttl:g} seconds")
@@ -110,7 +117,7 @@ def _to_cached(entry: ToolEntry, result: ToolResult) -> CachedResult | None:
     try:
         output = dump_json(result.output)
         blocks = render_blocks(content, IN_PROCESS) if content is not None else []
-        size = len(output) + len(dump_json([blocks, result.meta])) + ENTRY
+        size = len(output) + len(dump_json([blocks, result.meta])) + RESULT_OVERHEAD
     except (TypeError, ValueError, RecursionError):
         return None
     return CachedResult(entry, output, content, result.meta, size)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.policies")
 
 MAX_EXACT = 1000
-"""The largest limit for which the time of each call is kept. For larger ones, calls are counted in two periods."""
+"""The largest limit for which the time of each call is kept. For larger ones, only the numbers of calls in two periods
+are kept, so that a counter needs little memory."""
 REDIS_TIMEOUT = 5.0
 """Seconds within which Redis must respond."""
 REDIS_PAUSE = 5.0
@@ -51,9 +52,10 @@ def _check_limit(value: str) -> str:
 
 
 class CallCounter:
-    """Counts the calls of a policy in moving windows, exactly up to MAX_EXACT.
+    """Counts the calls of a policy in moving windows.
 
-    While Redis is unavailable, it counts in memory. `policy` separates the counts from those of other policies.
+    The windows of limits up to MAX_EXACT are exact, and larger ones are estimated. While Redis is unavailable, calls
+    are counted in memory. `policy` separates the counts from those of other policies.
     """
 
     def __init__(self, limit: str, policy: str, *, name: str, redis_url: str | None) -> None:
@@ -63,8 +65,9 @@ class CallCounter:
         from mcp_bridge._policies.window_storage import WindowStorage
 
         storage = WindowStorage()
-        # Equal limits would count each call twice.
+        # A limit that is repeated would count each call twice.
         self._limits = list(dict.fromkeys(parse_many(limit)))
+        # The keys are whether a window is exact.
         self._local = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
         self._prefix = f"mcp-bridge:{name}:limits"
         self._policy = policy
@@ -84,7 +87,9 @@ class CallCounter:
 
     async def aclose(self) -> None:
         """Close the connections to Redis. The next call opens new ones."""
-        client, self._client, self._redis = self._client, None, None
+        client = self._client
+        self._client = None
+        self._redis = None
         if client is not None:
             await client.aclose()
 
@@ -95,15 +100,22 @@ class CallCounter:
                 with anyio.fail_after(REDIS_TIMEOUT):
                     return await self._ask_redis(redis, key, is_counted=is_counted)
             except Exception as error:
-                # The classes of the errors are those of the client of Redis, which is imported late.
+                # `redis` defines the classes of its errors, and is imported only if it is used.
                 self._paused_until = time.monotonic() + REDIS_PAUSE
                 logger.warning("this server counts rate limits on its own, because Redis failed: %r", error)
         for item in self._limits:
-            limiter = self._local[item.amount <= MAX_EXACT]
-            if not (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
-                # The strategy for counted windows adds the remaining seconds to the time of the system.
-                clock = time.monotonic if item.amount <= MAX_EXACT else time.time
-                return item, _compute_wait(item, limiter.get_window_stats(item, *key)[0] - clock())
+            is_exact = item.amount <= MAX_EXACT
+            limiter = self._local[is_exact]
+            if is_counted:
+                has_room = limiter.hit(item, *key)
+            else:
+                has_room = limiter.test(item, *key)
+            if not has_room:
+                reset_time = limiter.get_window_stats(item, *key)[0]
+                # In an exact window, it is the time of the storage plus the period. The strategy of the others adds
+                # the remaining seconds to the time of the system.
+                now = time.monotonic() if is_exact else time.time()
+                return item, _compute_wait(item, reset_time - now)
         return None
 
     async def _ask_redis(
@@ -111,9 +123,13 @@ class CallCounter:
     ) -> tuple[RateLimitItem, float] | None:
         for item in self._limits:
             limiter = limiters[item.amount <= MAX_EXACT]
-            if not await (limiter.hit(item, *key) if is_counted else limiter.test(item, *key)):
-                reset = (await limiter.get_window_stats(item, *key))[0]
-                return item, _compute_wait(item, reset - time.time())
+            if is_counted:
+                has_room = await limiter.hit(item, *key)
+            else:
+                has_room = await limiter.test(item, *key)
+            if not has_room:
+                reset_time = (await limiter.get_window_stats(item, *key))[0]
+                return item, _compute_wait(item, reset_time - time.time())
         return None
 
     def _open_limiters(self, url: str) -> Mapping[bool, RedisLimiter]:
@@ -125,7 +141,7 @@ class CallCounter:
             from mcp_bridge._storage.stores.redis import connect_redis
 
             self._client = connect_redis(url)
-            # The address is that of the pool. The URL only selects the class of the client.
+            # The storage connects through this pool. It uses the URL only to choose the class of its client.
             options: dict[str, Any] = {"key_prefix": self._prefix, "connection_pool": self._client.connection_pool}
             storage = RedisStorage("async+redis://localhost:6379", implementation="redispy", **options)
             self._redis = {True: MovingWindowRateLimiter(storage), False: SlidingWindowCounterRateLimiter(storage)}
@@ -213,10 +229,13 @@ class RateLimitPolicy(CallPolicy):
 
 
 def _find_template(entry: Any) -> str | None:
-    """Return the URI template of an entry. Its URIs are counted together: clients can invent any number of them."""
+    """Return the URI template of an entry, or None.
+
+    Its URIs are counted together. Otherwise, a client could exceed the limit with a different URI in each call.
+    """
     return entry.uri_template if isinstance(entry, ResourceTemplate) else None
 
 
 def _compute_wait(item: RateLimitItem, seconds: float) -> float:
-    """Return whole seconds, at most the period: other servers that count in Redis may have another time."""
+    """Return the wait in whole seconds, at most the period: the clocks of servers that share a Redis may differ."""
     return float(min(max(math.ceil(seconds), 1), item.get_expiry()))

@@ -29,7 +29,7 @@ class ReadOnlyPolicy(ToolPolicy):
         return self.deny_call
 
     async def deny_call(self, call: ToolCall, ctx: RunningCall, call_next: CallNext) -> ToolResult:
-        """Raises Denied."""
+        """Deny a call that matches. Raises Denied."""
         if self.applies_to_call(call, ctx):
             ctx.record_decision(PolicyDecision(self.name, "denied", reason=_REASON))
             raise Denied(f"Tool '{call.name}' was denied: {_REASON}. Use a tool that only reads.")

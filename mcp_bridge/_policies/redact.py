@@ -1,4 +1,8 @@
-"""The policy `redact`: replaces text that matches patterns, in results, arguments, the log and the audit trail."""
+"""The policy `redact`: replaces text that matches patterns, in results, arguments, the log and the audit trail.
+
+Most calls contain nothing to redact. So all patterns are combined into one, and all texts of a result into one text,
+which is searched once (`PatternRedaction.may_match`). Only if that matches, each text is redacted.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,12 @@ _CARD = "credit_card"
 _FIXED_FIELDS = frozenset({"annotations", "icons", "mime_type", "role"})
 """Fields of content with values from the protocol, or without text."""
 _URI_CHARACTERS = "%/:?#@!$&'()*+,;=~"
+"""The characters that stay as they are in a redacted URI. Others, such as the brackets of the mark, are escaped."""
 _MIN_NUMBER = 10**7
-"""Smaller numbers are not secrets."""
+"""Numbers below this are not searched: they have too few digits to be secrets."""
 _ANCHOR = re.compile(r"[\^$]|\\[Az]")
-"""Anchors match the beginning or the end of a text. The `^` of a class, as in `[^a]`, is no anchor."""
+"""Anchors, which match the beginning or the end of a text. The `^` of a class, as in `[^a]`, is not an anchor, so it is
+removed before the search."""
 
 
 def _compile_pattern(pattern: str | bytes) -> Any:
@@ -56,7 +62,7 @@ def _check_custom(custom: dict[str, str]) -> dict[str, str]:
 
 
 class PatternRedaction:
-    """Replaces matches of patterns, which it gets by name."""
+    """Replaces matches of patterns with `[redacted NAME]`. `patterns` has the patterns by name."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._any = _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns.values()).encode())
@@ -64,9 +70,10 @@ class PatternRedaction:
         self._is_anchored = any(_ANCHOR.search(pattern.replace("[^", "")) for pattern in patterns.values())
 
     def may_match(self, *values: Any) -> bool:
-        """Return whether JSON-ready data may have a match; False is certain.
+        """Return whether JSON-ready data may have a match. If this returns False, there is none.
 
-        All texts are joined and searched together. A pattern with an anchor may not match in the joined text.
+        All texts are joined and searched together. This is not possible with an anchor, which may match one of the
+        texts but not the joined text.
         """
         if self._is_anchored:
             return True
@@ -91,7 +98,7 @@ class PatternRedaction:
         return text
 
     def redact_value(self, value: Any) -> Any:
-        """Return JSON-ready data, or content, without matches, also in keys."""
+        """Return JSON-ready data, or a block of content, with all matches replaced, also those in keys."""
         if isinstance(value, str):
             return self.redact_text(value)
         if isinstance(value, Mapping):
@@ -105,10 +112,10 @@ class PatternRedaction:
         return self._redact_block(value)
 
     def redact_result(self, result: ToolResult, uri: str = "") -> ToolResult:
-        """Return a result without matches in its output, content, error and metadata.
+        """Return a result with all matches replaced in its output, content, error and metadata.
 
         Images, audio and other bytes stay unchanged, and so does `uri`, the address of the resource that the client
-        reads.
+        reads, because the client has sent it.
         """
         content: Any = result.content
         if content is None and not self.may_match(result.output, result.error, result.meta):
@@ -117,7 +124,9 @@ class PatternRedaction:
             content = self._redact_block(content)
         elif content is not None:
             content = tuple(self._redact_block(block, uri) for block in content)
-        output, error, meta = map(self.redact_value, (result.output, result.error, result.meta))
+        output = self.redact_value(result.output)
+        error = self.redact_value(result.error)
+        meta = self.redact_value(result.meta)
         is_same = output == result.output and content == result.content
         if is_same and error == result.error and meta == result.meta:
             return result
@@ -209,7 +218,7 @@ class RedactPolicy(CallPolicy):
                 ctx.meta = redaction.redact_value(ctx.meta)
         if "results" not in self.apply_to:
             return await call_next(call, ctx)
-        # The data of a log message may be any object in a nested call.
+        # Progress and log messages pass the filter. In a nested call, the data of a log message may be any object.
         ctx.add_filter(lambda data: redaction.redact_value(to_plain(data)))
         uri = call.name if call.kind == "resource" else ""
         return redaction.redact_result(await call_next(call, ctx), uri)
@@ -229,7 +238,7 @@ def _redact_arguments(redaction: PatternRedaction, call: ToolCall) -> ToolCall:
             return call
         arguments = redaction.redact_value(call.arguments)
     except RecursionError:
-        # A caller in process can pass anything.
+        # A caller in process can pass data of too many levels, or that contains itself. `to_plain` raises Unreadable.
         arguments = redaction.redact_value(to_plain(call.arguments))
     return call if arguments == call.arguments else replace(call, arguments=arguments)
 

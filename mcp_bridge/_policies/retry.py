@@ -19,7 +19,9 @@ from mcp_bridge._settings.values import Duration, Whole
 MAX_DURATION = 45.0
 """How long after the first attempt a further one may begin, in seconds."""
 MAX_WAIT = 5.0
+"""The maximum wait between two attempts, in seconds, unless the settings have a longer one before the second."""
 MAX_JITTER = 0.1
+"""The maximum random time that is added to each wait, in seconds."""
 logger = logging.getLogger("mcp_bridge.policies")
 
 
@@ -76,7 +78,7 @@ class RetryPolicy(ToolPolicy):
             wait = min(2 * wait, max(MAX_WAIT, self.wait))
             number += 1
             logger.info("tool %r: attempt %d of %d", call.name, number, self.attempts)
-            # This attempt waits for a slot like the first one.
+            # The previous attempt has returned its slot. A call that counts as started would not wait for a new one.
             ctx.started = was_started
 
     async def predict(self, entry: Any, call: ToolCall, ctx: RunningCall) -> Forecast:

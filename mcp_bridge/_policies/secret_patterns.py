@@ -1,4 +1,8 @@
-"""Patterns of common secrets and personal data, by name. All have linear-time matching (the syntax of RE2)."""
+"""Patterns of common secrets and personal data, by name, for the policy `redact`.
+
+They are in the syntax of RE2, which matches in linear time, except those that redact numbers of payment cards. These
+are patterns of Python, because Luhn's check decides about each match.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,10 @@ _CARD_LAYOUT = re.compile(
     r"|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5})\b",
     re.ASCII,
 )
-"""The digits of a card in their usual groups. Other digits may precede or follow them."""
+"""The digits of a card in their usual groups, such as `4111 1111 1111 1111`. Other digits, such as an expiry date, may
+precede or follow them. The named group has the first digits."""
 _DOUBLED = str.maketrans("0123456789", "0246813579")
-"""For each digit, the sum of the digits of its double."""
+"""Replaces each digit by the sum of the digits of its double, for Luhn's check."""
 SECRETS = "secrets"
 PERSONAL = ("credit_card", "email", "iban", "us_ssn")
 """Names of the patterns of personal data. All others are patterns of secrets, and included in `secrets`."""
@@ -63,10 +68,18 @@ def redact_card_numbers(text: str, mark: str) -> str:
             segments += (text[end : match.start()], mark)
             end = position = match.end()
     segments.append(text[end:])
-    return _CARD.sub(lambda match: mark if _is_card_number(match[0]) else match[0], "".join(segments))
+
+    def replace_number(match: re.Match[str]) -> str:
+        return mark if _is_card_number(match[0]) else match[0]
+
+    # Numbers in other groups are found only if no other digits are next to them.
+    return _CARD.sub(replace_number, "".join(segments))
 
 
 def _is_card_number(text: str) -> bool:
     """Return whether the digits of a text have the check digit of a payment card (ISO/IEC 7812-1, Luhn)."""
     digits = text.replace(" ", "").replace("-", "")
-    return sum(map(int, digits[-1::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0
+    # From the right, every second digit is doubled.
+    single = digits[-1::-2]
+    doubled = digits[-2::-2].translate(_DOUBLED)
+    return sum(map(int, single + doubled)) % 10 == 0

@@ -1,7 +1,7 @@
-"""An in-memory storage for the package `limits`.
+"""An in-memory storage for the package `limits`, which the policy `rate_limit` uses without Redis.
 
-The storage of the package starts up to 100 threads per second, and the event loop waits for each. It takes three times
-as long.
+The in-memory storage of the package starts up to 100 threads per second, and the event loop waits for each. A call
+takes three times as long with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 from limits.storage import MovingWindowSupport, SlidingWindowCounterSupport, Storage
 
 MIN_KEYS = 1000
-"""The number of keys from which keys without calls in their windows are removed."""
+"""With fewer keys, the storage does not search for keys without calls in their windows, which it removes."""
 
 
 class ExactWindow:
@@ -27,7 +27,8 @@ class ExactWindow:
 
     def move(self, now: float) -> None:
         """Forget the calls that have left the window."""
-        times, start = self.times, now - self.expiry
+        times = self.times
+        start = now - self.expiry
         while times and times[0] < start:
             times.popleft()
 
@@ -38,20 +39,28 @@ class ExactWindow:
 
 
 class CountedWindow:
-    """The numbers of calls in the current period of `expiry` seconds, and in the previous one."""
+    """The numbers of calls in the current period of `expiry` seconds, and in the previous one.
+
+    The strategy estimates the calls in a window, which overlaps both periods, from these numbers. `period` is the
+    number of the current one.
+    """
 
     __slots__ = ("current", "expiry", "period", "previous")
 
     def __init__(self, expiry: int) -> None:
         self.expiry = expiry
-        self.period = self.current = self.previous = 0
+        self.period = 0
+        self.current = 0
+        self.previous = 0
 
     def move(self, now: float) -> float:
         """Begin a new period if the current one is over. Return the seconds until the end of the current period."""
         period, elapsed = divmod(now, self.expiry)
         if period != self.period:
+            # If more than a period has passed, the previous one had no calls.
             self.previous = self.current if period == self.period + 1 else 0
-            self.period, self.current = int(period), 0
+            self.period = int(period)
+            self.current = 0
         return self.expiry - elapsed
 
     def is_empty(self, now: float) -> bool:
@@ -110,7 +119,8 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return True
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
-        """Return the number of calls in each period and the seconds until it leaves the window, the previous first."""
+        """Return the number of calls in the previous period, and the seconds until it leaves the window; then both for
+        the current period."""
         window = self._counted.get(key) or CountedWindow(expiry)
         remaining = window.move(time.monotonic())
         return window.previous, remaining, window.current, remaining + expiry
@@ -154,6 +164,7 @@ class WindowStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         if len(self) >= self._next_search:
             self._remove_empty(self._exact, now)
             self._remove_empty(self._counted, now)
+            # The number of keys doubles between two searches, so their cost per call stays constant.
             self._next_search = max(MIN_KEYS, 2 * len(self))
         windows[key] = window
         return window

@@ -1,4 +1,4 @@
-"""An entry for one server, as each MCP client writes it, in the form of the settings.
+"""Converts an entry for one server, as an MCP client writes it, to the form of the settings.
 
 Clients agree on `command`, `args`, `env` and `url`, and differ in the rest: the names of further keys, a command as one
 list, variables that are only named, the forms of references, and the ways to sign in. `normalize_entry` converts all of
@@ -16,10 +16,21 @@ from typing import Any
 Json = Mapping[str, Any]
 
 _RENAMED: Mapping[str, str] = {
-    **{"cmd": "command", "environment": "env", "envs": "env", "startup_timeout_sec": "start_timeout"},
-    **{"serverUrl": "url", "httpUrl": "url", "uri": "url", "http_headers": "headers"},
-    **dict.fromkeys(("includeTools", "enabled_tools", "available_tools", "tools"), "include"),
-    **dict.fromkeys(("excludeTools", "disabled_tools", "disabledTools"), "exclude"),
+    "cmd": "command",
+    "environment": "env",
+    "envs": "env",
+    "startup_timeout_sec": "start_timeout",
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "uri": "url",
+    "http_headers": "headers",
+    "includeTools": "include",
+    "enabled_tools": "include",
+    "available_tools": "include",
+    "tools": "include",
+    "excludeTools": "exclude",
+    "disabled_tools": "exclude",
+    "disabledTools": "exclude",
 }
 """Keys of clients, and the keys of the settings that mean the same."""
 _UNREAD: Mapping[str, str] = {
@@ -29,15 +40,21 @@ _UNREAD: Mapping[str, str] = {
 }
 """Keys of clients that change what a server gets, and what to do instead."""
 _BUILT_IN = frozenset({"builtin", "platform", "frontend", "inline_python"})
-"""Types of extensions of Goose that are no MCP servers."""
+"""Types of extensions of Goose that are not MCP servers."""
 _ADDRESS_KEYS = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
 _OPENCODE_REFERENCE = re.compile(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _CONTINUE_REFERENCE = re.compile(r"\$\{\{\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _BARE_REFERENCE = re.compile(r"\$([A-Z][A-Z0-9_]+)")
 _INNER_REFERENCE = re.compile(r"(?<!\$)\$([A-Za-z_][A-Za-z0-9_]*)")
 """A reference of Gemini CLI, which may be a part of a text."""
-_TRANSPORTS = {"sse": "sse", **dict.fromkeys(("http", "streamable-http", "streamable_http", "streamableHttp"), "http")}
-"""The words of clients, FastMCP and LangChain, and those of the settings."""
+_TRANSPORTS = {
+    "sse": "sse",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamableHttp": "http",
+}
+"""The names of transports in the files of clients, FastMCP and LangChain, and their names in the settings."""
 _PLACE = re.compile(r"\$\{(workspaceFolder|workspaceRoot|workspaceFolderBasename|userHome|pathSeparator|/)\}")
 _SSE_URL = re.compile(r"[^:/?#]+://[^/?#]+/([^?#]*/)?sse/*([?#]|$)")
 _EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", ".github"})
@@ -45,28 +62,30 @@ _EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", 
 
 
 def is_server_entry(entry: Any) -> bool:
-    """Whether a value names a command or a URL, as entries of servers do."""
+    """Return whether a value names a command or a URL, as entries of servers do."""
     return isinstance(entry, Mapping) and any(entry.get(key) for key in _ADDRESS_KEYS)
 
 
 def is_switched_off(entry: Json) -> bool:
-    """Whether the client does not start this server, or it is a part of the client."""
+    """Return whether the client does not start this server, or it is a part of the client."""
     is_disabled = entry.get("disabled") is True or entry.get("enabled") is False or entry.get("isActive") is False
     return is_disabled or entry.get("type") in _BUILT_IN
 
 
 def normalize_entry(entry: Json) -> dict[str, Any]:
-    """Return an entry with the keys of the settings. Keys without a meaning there are kept."""
+    """Return an entry with the keys of the settings. Keys that the settings do not have are kept."""
     normalized: dict[str, Any] = {}
     for key, value in entry.items():
         setting = _RENAMED.get(key, key)
+        # If an entry has both, the name of the settings takes precedence.
         if value is not None and (setting == key or not normalized.get(setting)):
             normalized[setting] = value
     _flatten_command(normalized)
     _add_named_variables(normalized)
-    if isinstance(options := normalized.get("requestOptions"), Mapping) and isinstance(options.get("headers"), Mapping):
-        # Continue has headers in its options of requests.
-        normalized["headers"] = dict(options["headers"])
+    # Continue has headers in its options of requests.
+    request_options = normalized.get("requestOptions")
+    if isinstance(request_options, Mapping) and isinstance(request_options.get("headers"), Mapping):
+        normalized["headers"] = dict(request_options["headers"])
     for key in ("include", "exclude"):
         if not isinstance(normalized.get(key, []), list):
             del normalized[key]
@@ -93,9 +112,11 @@ def list_unread_keys(entry: Json) -> list[str]:
     if entry.get("auth") and not uses_oauth:
         notes.append("'auth' is not read. Write `oauth` and run `mcp-bridge login`, or write the header into `headers`")
     oauth = entry.get("oauth")
-    unread = [f"'{key}'" for key in oauth if key != "enabled"] if isinstance(oauth, Mapping) else []
-    if uses_oauth and unread:
-        names = ", ".join(unread)
+    unread_keys: list[str] = []
+    if isinstance(oauth, Mapping):
+        unread_keys = [f"'{key}'" for key in oauth if key != "enabled"]
+    if uses_oauth and unread_keys:
+        names = ", ".join(unread_keys)
         notes.append(f"'oauth' is read without {names}. `mcp-bridge login` registers the bridge as a client itself")
     elif oauth and not entry.get("url"):
         notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
@@ -107,16 +128,18 @@ def list_unread_keys(entry: Json) -> list[str]:
 
 
 def is_sandbox(value: Any) -> bool:
-    """Whether a sandbox has the form of the settings. Clients have mappings of other forms."""
+    """Return whether a sandbox has the form of the settings. Some clients write mappings of other forms."""
     if not isinstance(value, Mapping):
         return isinstance(value, str)
     return "read" in value or "write" in value or isinstance(value.get("network"), bool)
 
 
 def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:
-    """Return an entry with the references of clients in the form of the settings. `folder` is the project's.
+    """Return an entry in which references to variables have the form of the settings, `${NAME}`.
 
-    With `has_inner_references`, `$NAME` may be a part of a text, as in the files of Gemini CLI.
+    Names of folders, such as `${workspaceFolder}`, are replaced; `folder` is that of the project. With
+    `has_inner_references`, `$NAME` may be a part of a text, as in the files of Gemini CLI. Otherwise, it is a reference
+    only if it is the whole text.
     """
     # Only Gemini CLI writes httpUrl.
     has_inner_references = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
@@ -129,7 +152,9 @@ def translate_references(value: Any, folder: Path, *, has_inner_references: bool
         return [translate_references(item, folder, has_inner_references=has_inner_references) for item in value]
     if not isinstance(value, str) or ("$" not in value and "{" not in value):
         return value
-    value = _OPENCODE_REFERENCE.sub(r"${\1}", _CONTINUE_REFERENCE.sub(r"${\1}", value))
+    value = _CONTINUE_REFERENCE.sub(r"${\1}", value)
+    value = _OPENCODE_REFERENCE.sub(r"${\1}", value)
+    # A `${` in the name of a folder is not a reference.
     value = _PLACE.sub(lambda match: _resolve_place(match[1], folder).replace("${", "$${"), value)
     if has_inner_references:
         return _INNER_REFERENCE.sub(r"${\1}", value)
@@ -157,11 +182,12 @@ def _flatten_command(entry: dict[str, Any]) -> None:
         entry |= {key: value for key, value in command.items() if key in ("args", "env") and value is not None}
         entry["command"] = command.get("path")
     elif isinstance(command, list) and command:
-        entry["command"], entry["args"] = command[0], [*command[1:], *(entry.get("args") or ())]
+        entry["command"] = command[0]
+        entry["args"] = [*command[1:], *(entry.get("args") or ())]
 
 
 def _convert_transport(entry: dict[str, Any]) -> None:
-    """Write the transport in the words of the settings. A wrong one stays, for the error."""
+    """Replace the name of the transport by that of the settings. An unknown one stays, so that it is reported."""
     transport = entry.get("transport")
     if transport == "stdio":
         del entry["transport"]
@@ -170,7 +196,7 @@ def _convert_transport(entry: dict[str, Any]) -> None:
 
 
 def _convert_auth(entry: dict[str, Any]) -> None:
-    """Convert the ways to sign in. Unread keys stay, for a note."""
+    """Convert the ways to sign in. Keys that are not read stay, so that `list_unread_keys` reports them."""
     has_header = any(str(name).lower() == "authorization" for name in entry.get("headers") or {})
     auth = entry.get("auth")
     if isinstance(auth, str) and auth != "oauth":
@@ -190,14 +216,14 @@ def _convert_auth(entry: dict[str, Any]) -> None:
 
 
 def _add_named_variables(entry: dict[str, Any]) -> None:
-    """Add references to the named variables of an entry."""
-    # Codex and Goose only name variables.
+    """Add references to the variables that an entry only names."""
+    # Codex and Goose list the names of variables, whose values the server gets.
     for key in ("env_vars", "env_keys"):
         names = [name for name in entry.pop(key, None) or () if isinstance(name, str)]
         if names:
             entry["env"] = {**{name: f"${{{name}}}" for name in names}, **(entry.get("env") or {})}
     headers = {}
-    # Codex names the variables of headers.
+    # Codex names the variable that has the value of a header.
     variables = entry.pop("env_http_headers", None)
     if isinstance(variables, Mapping):
         headers = {header: f"${{{name}}}" for header, name in variables.items()}
@@ -217,7 +243,7 @@ def _to_text(value: Any) -> Any:
 
 
 def _has_sse_path(entry: Json) -> bool:
-    """Whether the path of the URL is the usual one of the older transport, and the entry names none."""
+    """Return whether an entry names no transport, and its URL has the usual path of the older one, `/sse`."""
     url = entry.get("url")
     return "type" not in entry and isinstance(url, str) and _SSE_URL.match(url) is not None
 

@@ -32,19 +32,21 @@ _SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""
 _COMMON_KEYS = frozenset({"type", "name", "prefix", "alias", "include", "exclude", "tags"})
 """Keys of a source that all types have. They name and select tools, and contain no secrets."""
-_MAX_WORD, _MAX_NUMBER = 7, 5
-"""A value of so many letters, or digits, is an ordinary word or number, such as `user` or `8080`, and not a secret."""
+_MAX_WORD = 7
+"""A value of at most so many letters, such as `user`, is an ordinary word, and not a secret."""
+_MAX_NUMBER = 5
+"""A value of at most so many digits, such as `8080`, is an ordinary number, and not a secret."""
 
 
 def expand(document: Document, environ: Mapping[str, str], entries: Iterable[KeyPath] = ()) -> Document:
-    """Replace the references of a document.
+    """Replace the references in a document.
 
     The new document's `secrets` are the values from `environ`, and `hidden_places` their key paths. `visible_secrets`
-    are those of the secrets that clients may see, because the name of their variable is not that of a secret, and the
-    value is an ordinary word or appears only in settings that clients see.
+    are the secrets that clients may see: the name of the variable is not that of a secret, and the value is an ordinary
+    word or appears only in settings that clients see.
 
-    `entries` are the places of parts whose problems do not concern the rest: they are the `entry_problems` of the
-    document. Raises ConfigError for other problems, which names every variable that is not set, without values.
+    `entries` are the places of entries whose problems do not concern the rest of the document. These problems become
+    its `entry_problems`. For all others, this raises one ConfigError, which names every variable that is not set.
     """
     expansion = _Expansion(document=document, environ=environ)
     data = {key: expansion.replace_all(item, (key,)) for key, item in document.data.items()}
@@ -112,6 +114,7 @@ class _Expansion:
         return value
 
     def _fail(self, place: KeyPath, problem: str, hint: str) -> str:
+        """Add an error, and return the replacement of the reference. The other references are still checked."""
         self.errors.append((place, self.document.make_error(place, problem, hint)))
         return ""
 
@@ -131,7 +134,7 @@ class _Expansion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentVariable:
-    """A variable in settings. `default` is the first default, if all references have one."""
+    """A variable that settings refer to. `default` is that of the first reference, if all references have one."""
 
     name: str
     default: str | None = None
@@ -143,7 +146,7 @@ class EnvironmentVariable:
 
 
 def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
-    """List the variables of a document, in its order, without those of every process."""
+    """List the variables of a document in its order, without those that every process has."""
     variables: dict[str, EnvironmentVariable] = {}
     for _, value in walk_values(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():

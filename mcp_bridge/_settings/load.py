@@ -1,5 +1,9 @@
 """Loads settings from a file or a document.
 
+A settings file can have one of three forms: settings, a mount plan of Amplifier, or the list of servers of an MCP
+client. `parse` converts the last two to settings, and moves the options of each source and policy, which the models do
+not know, to the field `options`. They are validated later, with the model of the type (`parse_options`).
+
 The functions import model.py late, because it imports pydantic.
 """
 
@@ -39,7 +43,7 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
     document = prepare(document)
     document = expand(document, environ, list_entry_places(document.data))
     sources = document.data.get("sources")
-    # In JSON, editors read the URL of the schema there.
+    # In JSON, `$schema` is the URL of the JSON Schema, for editors.
     data = {key: value for key, value in document.data.items() if key != "$schema"}
     if _is_mount_plan(data):
         data = _split_plan(data, document)
@@ -57,7 +61,9 @@ def parse(document: Document, environ: Mapping[str, str]) -> Settings:
 
 def prepare(document: Document) -> Document:
     """Convert the servers of a client's file to the form of the settings."""
-    return document if _is_mount_plan(document.data) else prepare_servers(document, _list_server_keys())
+    if _is_mount_plan(document.data):
+        return document
+    return prepare_servers(document, _list_server_keys())
 
 
 def parse_options(model_class: type[M], source: SourceSettings) -> M:
@@ -70,11 +76,12 @@ def parse_options(model_class: type[M], source: SourceSettings) -> M:
     """
     from mcp_bridge._settings.model import Origin, validate
 
-    origin, common_keys = source.origin, _list_common_keys()
+    origin = source.origin
+    common_keys = _list_common_keys()
     if origin is None:
         origin = Origin(document=Document(path="", data=dict(source.options)), where=())
     elif not origin.where:
-        # The file is a mount plan.
+        # The file is a mount plan, which may also have keys of the settings, of the source and of the plan.
         common_keys = (common_keys | _list_server_keys() | {*PLAN_KEYS}) - {"type"}
     report = ErrorReport(document=origin.document, model=model_class, base=origin.where, also_known=sorted(common_keys))
     return validate(model_class, source.options, origin.document, report)
@@ -171,12 +178,14 @@ def _split_source(source: Any, document: Document, index: int) -> Any:
 
 
 def _list_server_keys() -> set[str]:
+    """Return the keys of settings files, except `sources`."""
     from mcp_bridge._settings.model import Settings
 
     return set(Settings.model_fields) - {"sources"}
 
 
 def _list_common_keys() -> set[str]:
+    """Return the keys that sources of all types have."""
     from mcp_bridge._settings.model import SourceSettings
 
     return set(SourceSettings.model_fields) - {"options", "origin"}

@@ -270,7 +270,7 @@ class Settings(SettingsModel):
     _public: frozenset[str] = PrivateAttr(default=frozenset())
 
     def model_post_init(self, context: Any, /) -> None:
-        """Store file and secrets of the document. It is the validation context."""
+        """Store the file and the secrets of the document, which is the context of the validation."""
         if isinstance(context, Document):
             self._document = context
             self._directory = _get_directory(context)
@@ -333,7 +333,8 @@ class Settings(SettingsModel):
     @property
     def hidden_from_clients(self) -> frozenset[str]:
         """The values to redact for clients, too. See `environment.expand`."""
-        return self._secrets - (self._public - {key.get_secret_value() for key in self.state.keys})
+        visible_secrets = self._public - {key.get_secret_value() for key in self.state.keys}
+        return self._secrets - visible_secrets
 
 
 def _get_directory(document: Document) -> Path:

@@ -27,13 +27,23 @@ if TYPE_CHECKING:
 
 _EXPECTED = {
     "string_type": "text",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
-    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "dataclass_type": "a mapping of keys to values",
     "none_required": "nothing (null)",
-    **dict.fromkeys(("literal_error", "enum"), "one of {expected}"),
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
     "greater_than": "more than {gt}",
     "greater_than_equal": "{ge} or more",
     "less_than": "less than {lt}",
@@ -45,6 +55,7 @@ _EXPECTED = {
     "too_long": "{max_length} or fewer entries",
     "short_key": "keys of 32 or more bytes (make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
 }
+"""What a message says was expected, by the type of pydantic's error. The names in braces are from its `ctx`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +78,21 @@ class ErrorReport:
 
     def _convert(self, error: ErrorDetails) -> ConfigError:
         where = self._find_place(error)
+        hint = ""
         if error["type"] == "extra_forbidden":
             problem, hint = self._describe_unknown_key(where, error["loc"][:-1])
         elif error["type"] == "missing":
             problem, hint = "this key is required", "Add it."
         else:
             is_secret = is_hidden(self.document, where)
-            problem, hint = _describe_value(error, self.document, hidden=is_secret), ""
+            problem = _describe_value(error, self.document, hidden=is_secret)
         return self.document.make_error(where, problem, hint)
 
     def _find_place(self, error: ErrorDetails) -> KeyPath:
-        """Return the steps of pydantic's `loc` in the file, without the names of union members."""
+        """Return the key path of an error in the file.
+
+        The `loc` of pydantic also has the names of the members of unions that it has tried. These are left out.
+        """
         value: Any = self.document.data
         for step in self.base:
             value = value[step]
@@ -93,8 +108,13 @@ class ErrorReport:
         return tuple(where)
 
     def _describe_unknown_key(self, where: KeyPath, inside: KeyPath) -> tuple[str, str]:
-        key, is_top = str(where[-1]), len(where) == len(self.base) + 1
-        known_keys = sorted({*list_known_keys(self.model, inside), *(self.also_known if is_top else ())})
+        """Return the problem and a hint. `inside` is the `loc` of the mapping with the key."""
+        key = str(where[-1])
+        is_top = len(where) == len(self.base) + 1
+        keys = list_known_keys(self.model, inside)
+        if is_top:
+            keys.update(self.also_known)
+        known_keys = sorted(keys)
         problem = f"unknown key {quote_text(key)}"
         if is_top and key in self.hints:
             return problem, self.hints[key]
@@ -105,27 +125,35 @@ class ErrorReport:
 
 
 def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
+    """Return the keys that are valid at a place in the data of a model. There may be several models for it."""
     models = [model]
     for step in inside:
-        annotations = [
-            info.annotation
-            for annotation in models
-            for name, info in annotation.model_fields.items()
-            if step in (name, info.alias)
-        ]
+        inner_models: list[type[BaseModel]] = []
+        for outer_model in models:
+            for name, info in outer_model.model_fields.items():
+                if step in (name, info.alias):
+                    inner_models += _iter_models(info.annotation)
         # A step that is not a field is an index of a list or a key of a mapping: the models stay the same.
-        models = [found for annotation in annotations for found in _iter_models(annotation)] or models
-    return {info.alias or name for annotation in models for name, info in annotation.model_fields.items()}
+        if inner_models:
+            models = inner_models
+    keys: set[str] = set()
+    for inner_model in models:
+        keys.update(info.alias or name for name, info in inner_model.model_fields.items())
+    return keys
 
 
 def is_hidden(document: Document, where: KeyPath) -> bool:
-    """Return whether a value must not appear in messages: it is from the environment, or has a key such as `token`."""
+    """Return whether a value must not appear in messages.
+
+    That is so if the value is from the environment, or under a key such as `token`.
+    """
     if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
         return True
     return any(place[: len(where)] == where for place in document.hidden_places)
 
 
 def _iter_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in a type, such as those of a union or of the items of a tuple."""
     if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         yield annotation
     for argument in get_args(annotation):
@@ -148,9 +176,10 @@ def _describe_value(error: ErrorDetails, document: Document, *, hidden: bool) ->
 
 
 def _redact(message: str, document: Document, further_values: Sequence[str]) -> str:
-    """Redact secret values in the text of a validator."""
-    private = set(document.secrets)
+    """Redact secret values in the message of a validator."""
+    secrets = set(document.secrets)
     for place, value in walk_values(document.data):
         if isinstance(value, str) and is_hidden(document, place):
-            private.add(value)
-    return redact_values(message, {*further_values, *(text for text in private if len(text) >= SHORTEST_SECRET)})
+            secrets.add(value)
+    texts = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+    return redact_values(message, texts.union(further_values))

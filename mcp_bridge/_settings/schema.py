@@ -26,20 +26,22 @@ def build_json_schema(
     models: list[type[BaseModel]] = [Settings, SourceSettings, PolicySettings]
     models += [*option_models.values(), *policy_models.values()]
     references, schema = models_json_schema([(model, "validation") for model in models])
-    names = [references[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models]
     definitions = schema["$defs"]
-    frame = definitions[names[1]]
-    for source_type, name in zip(option_models, names[3:], strict=False):
-        definitions[f"source:{source_type}"] = _merge_source(frame, definitions[name], source_type)
-    definitions[names[1]] = _build_source(list(option_models))
-    definitions[names[2]] = _build_policy(dict(zip(policy_models, names[3 + len(option_models) :], strict=True)))
-    root = definitions.pop(names[0])
+    names = {model: references[model, "validation"]["$ref"].rsplit("/", 1)[1] for model in models}
+    common_keys = definitions[names[SourceSettings]]
+    for source_type, model in option_models.items():
+        definitions[f"source:{source_type}"] = _merge_source(common_keys, definitions[names[model]], source_type)
+    definitions[names[SourceSettings]] = _build_source(list(option_models))
+    policy_names = {policy: names[model] for policy, model in policy_models.items()}
+    definitions[names[PolicySettings]] = _build_policy(policy_names)
+    root = definitions.pop(names[Settings])
     root["properties"]["$schema"] = {"type": "string", "description": "The URL of this schema, for editors."}
     document: dict[str, Any] = _allow_references({**root, "$defs": definitions})
     return {"$schema": _DIALECT, **document}
 
 
 def _build_source(types: list[str]) -> dict[str, Any]:
+    """Build the schema of a source, in which the type selects the schema of all its keys."""
     type_schema = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
     rules = [
         {
@@ -53,7 +55,10 @@ def _build_source(types: list[str]) -> dict[str, Any]:
 
 
 def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
-    """Build the schema of an item of `policy`: a name, or a mapping from one name to its options."""
+    """Build the schema of an item of `policy`: a name, or a mapping from one name to its options.
+
+    `models` has the name of the definition of each policy's options.
+    """
     plugin = ".:."
     options = {name: {"anyOf": [{"$ref": f"#/$defs/{model}"}, {"type": "null"}]} for name, model in models.items()}
     return {
@@ -72,20 +77,23 @@ def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _merge_source(frame: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
-    """Merge the keys of all sources and the options of one type into one closed object."""
-    type_schema = {**frame["properties"]["type"], "const": source_type}
+def _merge_source(common_keys: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
+    """Merge the schemas of the keys that all sources have, and of the options of one type. Allow no other keys."""
+    type_schema = {**common_keys["properties"]["type"], "const": source_type}
     return {
         "additionalProperties": False,
         **options,
         "type": "object",
-        "properties": {**frame["properties"], **options.get("properties", {}), "type": type_schema},
+        "properties": {**common_keys["properties"], **options.get("properties", {}), "type": type_schema},
         "required": ["type", *options.get("required", [])],
     }
 
 
 def _allow_references(node: Any) -> Any:
-    """Allow references to the environment in the place of numbers and booleans."""
+    """Allow a reference to an environment variable wherever the schema requires a number or a boolean.
+
+    In place of text, the schema already allows it.
+    """
     if isinstance(node, list):
         return [_allow_references(item) for item in node]
     if not isinstance(node, dict):

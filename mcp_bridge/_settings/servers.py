@@ -1,7 +1,7 @@
-"""The server lists of MCP clients as sources.
+"""Reads the lists of servers in the files of MCP clients, as sources of type `mcp`.
 
-`mcpServers` is what most clients write, `servers` VS Code, `context_servers` Zed, `mcp_servers` Codex, `mcp` opencode
-and `extensions` Goose.
+Most clients list servers under `mcpServers`, VS Code under `servers`, Zed under `context_servers`, Codex under
+`mcp_servers`, opencode under `mcp` and Goose under `extensions`. A settings file can contain such a list, too.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from mcp_bridge._settings.documents.positions import KeyPath
 
 SERVER_LISTS = ("mcpServers", "servers", "context_servers", "mcp_servers")
 NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",))
-"""Further lists, which count only where they have an entry of a server, and in files without `sources`."""
-_SHARED_FILES = ("mcpServers", "servers")
-"""The lists beside which a file may have settings. Other lists are in files with settings of a client."""
+"""Further lists. Their keys are common words, so they count only in files without `sources`, and only if they have an
+entry of a server."""
+_LISTS_WITH_SETTINGS = ("mcpServers", "servers")
+"""The lists next to which a file may have settings of the bridge. Next to others, it has settings of the client."""
 _OPTIONS = (
     "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changes",
 )  # fmt: skip
@@ -36,7 +37,7 @@ _INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
 
 
 def has_servers(data: Mapping[str, Any]) -> bool:
-    """Whether a file has a list of servers in the form of a client."""
+    """Return whether a file has a list of servers in the form of a client."""
     return next(_find_lists(data), None) is not None
 
 
@@ -45,12 +46,16 @@ def prepare_servers(document: Document, settings: Set[str]) -> Document:
 
     A settings file, which has `sources`, keeps its other keys.
     """
-    data, lists = document.data, dict(_find_lists(document.data))
+    data = document.data
+    lists = dict(_find_lists(data))
     if not lists:
         return document
     if "sources" not in data:
-        is_shared = any(key in data for key in _SHARED_FILES)
-        data = {key: value for key, value in data.items() if is_shared and key in settings}
+        if any(key in data for key in _LISTS_WITH_SETTINGS):
+            data = {key: value for key, value in data.items() if key in settings}
+        else:
+            data = {}
+        # Some clients have a list of files there.
         if not isinstance(data.get("instructions", ""), str):
             del data["instructions"]
     data = {key: value for key, value in data.items() if key != "inputs"}
@@ -69,7 +74,7 @@ def prepare_servers(document: Document, settings: Set[str]) -> Document:
 
 
 def list_entry_places(data: Mapping[str, Any]) -> Iterator[KeyPath]:
-    """Yield the places of all servers: a problem in one of them does not concern the others."""
+    """Yield the places of all servers, each of which can have a problem that does not concern the others."""
     for where, servers in _find_lists(data):
         yield from ((*where, name) for name in servers)
     sources = data.get("sources")
@@ -88,12 +93,14 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
     for where, servers in _find_lists(data):
         for name, value in servers.items():
             place = (*where, name)
-            entry, problem = value, document.entry_problems.get(place)
+            entry = value
+            problem = document.entry_problems.get(place)
             if not is_server_entry(value):
                 hint = "A server needs 'command' or 'url'. One that an extension of a client starts cannot be served."
-                entry, problem = {}, document.make_error(place, "it has neither a command nor a URL", hint)
+                problem = document.make_error(place, "it has neither a command nor a URL", hint)
+                entry = {}
             options = {key: value for key, value in entry.items() if key in _OPTIONS}
-            # Clients have other forms, too.
+            # Clients write other values there, too, which `list_unread_keys` reports.
             if options.get("auth") != "oauth":
                 options.pop("auth", None)
             if is_sandbox(entry.get("sandbox")):
@@ -111,18 +118,21 @@ def remove_servers(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_lists(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Yield the place of each list of servers, and its entries by name."""
     servers: Any
     for key in SERVER_LISTS:
         servers = data.get(key, ())
         if servers is None:
             yield (key,), {}
         elif isinstance(servers, list):
-            # Continue has a list.
-            named = (server for server in servers if isinstance(server, Mapping) and "name" in server)
-            yield (key,), {server["name"]: server for server in named}
+            # Continue has a list of entries, which contain their names.
+            entries = [server for server in servers if isinstance(server, Mapping) and "name" in server]
+            yield (key,), {server["name"]: server for server in entries}
         elif isinstance(servers, Mapping):
             yield (key,), servers
-    for where in NESTED_LISTS if "sources" not in data else ():
+    if "sources" in data:
+        return
+    for where in NESTED_LISTS:
         servers = data
         for step in where:
             servers = servers.get(step) if isinstance(servers, Mapping) else None

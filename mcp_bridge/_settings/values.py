@@ -11,19 +11,24 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from pydantic_core import PydanticCustomError
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES = {"": 1, "b": 1} | {
-    f"{letter}{suffix}": base**power
-    for suffix, base in (("b", 1000), ("ib", 1024))
-    for power, letter in enumerate("kmg", start=1)
+_BYTES = {
+    "": 1,
+    "b": 1,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "kib": 1024,
+    "mib": 1024**2,
+    "gib": 1024**3,
 }
 _DURATION_PATTERN = r"^\s*\d{1,9}(\.\d{1,9})?\s*(ms|s|m|h|d)?\s*$"
 _SIZE_PATTERN = r"^\s*\d{1,15}(\.\d{1,9})?\s*([kKmMgG]?[iI]?[bB])?\s*$"
-_KEY_BYTES = 32
+_MIN_KEY_BYTES = 32
 _AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 
 def _parse_amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
-    """Return the number for text with a unit. Numbers stay as they are."""
+    """Return the number that a text with a unit stands for, in the smallest unit. Numbers stay as they are."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
@@ -68,10 +73,12 @@ def _reject_bool(value: Any) -> Any:
 
 
 def _parse_list(value: Any) -> Any:
-    """Split text at commas or spaces, and remove the empty entries of unset variables."""
+    """Split text at commas or spaces. Remove empty items, which references to unset variables leave behind."""
     if isinstance(value, str):
         return tuple(item for item in re.split(r"[,\s]+", value) if item)
-    return tuple(item for item in value if item != "") if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(item for item in value if item != "")
+    return value
 
 
 def _check_token_reference(value: str) -> str:
@@ -81,7 +88,7 @@ def _check_token_reference(value: str) -> str:
 
 
 def _check_url(value: str) -> str:
-    """Require https, except on this machine, where no one can change the response in transit."""
+    """Require https, except for servers on this machine: their responses cannot be changed in transit."""
     parts = urlsplit(value)
     is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not (parts.scheme == "https" or is_local) or not parts.hostname or re.search(r"[?#\s\"\\\\]", value):
@@ -90,6 +97,7 @@ def _check_url(value: str) -> str:
 
 
 def _check_key_set(value: str) -> str:
+    """Check the URL of a key set, which may have a query. Any other text is the path of a file."""
     if "://" not in value:
         return value
     _check_url(value.partition("?")[0])
@@ -97,7 +105,7 @@ def _check_key_set(value: str) -> str:
 
 
 def _check_length(key: SecretStr) -> SecretStr:
-    if len(key.get_secret_value().encode()) < _KEY_BYTES:
+    if len(key.get_secret_value().encode()) < _MIN_KEY_BYTES:
         # `problems.py` has the text of the message, without the key.
         raise PydanticCustomError("short_key", "too short")
     return key

@@ -1,4 +1,7 @@
-"""The operator API of a server, and its page: their paths, and the rights of each viewer."""
+"""The operator API of a server, and its page: finds the handler of a path, and checks what a viewer may do.
+
+The web page, `mcp-bridge top` and the terminals that answer questions use this API (docs/page-api.md).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ PREFIX = "/page/"
 MAX_BODY = 256 * 1024
 """The maximum number of bytes in the body of a request."""
 MAX_REPORTED = 10_000
-"""The maximum number of remembered clients that the open pages have received."""
+"""The maximum number of clients of which this remembers that the open pages have received them."""
 OBSERVER = b"role=observer"
 """The query of a stream that does not answer questions, so no question waits for it."""
 
@@ -66,14 +69,14 @@ class OperatorApi:
         }
         subject.endpoint.registry.pipeline.observe_calls(history)
         subject.endpoint.watch_sessions(self._add_session)
-        if subject.options.asks_beside_clients:
-            subject.desk.is_beside_clients = True
+        if subject.options.asks_with_clients:
+            subject.desk.asks_with_clients = True
             subject.endpoint.use_desk(subject.desk)
 
     def find_handler(self, path: str, viewer: Viewer | None = None) -> Callable[[HttpRequest], Awaitable[None]] | None:
         """Return the handler of a path below the root of the app, or None if there is no such path.
 
-        `viewer` is the caller; if it is None, the request identifies it.
+        `viewer` is the caller. If it is None, the handler identifies the caller by the headers of the request.
         """
         if path in FILES:
             return partial(self._files.serve, path=path)
@@ -187,7 +190,10 @@ class OperatorApi:
 
     async def _answer_question(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         text = target.partition("/")[0]
-        number = int(text) if text.isdecimal() and len(text) < 16 else -1
+        # No question has the number -1. `int` rejects texts with thousands of digits.
+        number = -1
+        if text.isdecimal() and len(text) < 16:
+            number = int(text)
         try:
             self._inbox.answer_question(viewer, number, body)
         except LookupError as error:

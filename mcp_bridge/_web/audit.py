@@ -1,4 +1,4 @@
-"""Pages of records of the audit trail."""
+"""Reads records of the audit trail for the page, a few at a time."""
 
 from __future__ import annotations
 

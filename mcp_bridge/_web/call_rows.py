@@ -1,4 +1,4 @@
-"""Calls and clients as JSON for the page: without secrets, and truncated."""
+"""Renders calls and clients as JSON for the page. Secrets are redacted, and long values are truncated."""
 
 from __future__ import annotations
 
@@ -19,53 +19,65 @@ from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.history import CallRecord, ClientRow, format_state
 
 MAX_TEXT = 4000
-"""The maximum number of characters of a text in a row."""
-MAX_READ = 64 * 1024
-"""The maximum number of characters of a text that are searched for secrets: more, so that no secret is truncated."""
+"""The maximum number of characters of a text that the page receives."""
+MAX_SEARCHED_TEXT = 64 * 1024
+"""The maximum number of characters of a text that are searched for secrets. There are more of them than the page
+receives, because a secret that the truncation has cut in two would not be recognised."""
 MAX_ITEMS = 100
 """The maximum number of items of a list or an object."""
 MAX_VALUES = 1000
 """The maximum number of values of the arguments, and of the result."""
 MAX_LEVELS = 12
+"""The maximum depth of nested values."""
 SERIES = 200
 """The maximum number of calls in the latency chart of a tool."""
 _DROPPED = "(no longer kept)"
 
 
 class ValueTruncator:
-    """Truncates the values of one call: each text to `most` characters and, unless `is_counted`, their number."""
+    """Truncates one value of a call: each text in it to `max_text` characters, and long lists and objects.
 
-    def __init__(self, most: int, *, is_counted: bool = False) -> None:
-        self._most = most
-        self._items, self._left = (sys.maxsize, sys.maxsize) if is_counted else (MAX_ITEMS, MAX_VALUES)
+    With `texts_only`, it keeps all values. The number of values in all lists and objects together is limited too.
+    """
+
+    def __init__(self, max_text: int, *, texts_only: bool = False) -> None:
+        self._max_text = max_text
+        self._max_items = MAX_ITEMS
+        self._values_left = MAX_VALUES
+        if texts_only:
+            self._max_items = sys.maxsize
+            self._values_left = sys.maxsize
 
     def truncate_value(self, value: Any, level: int = 0) -> Any:
         """Return JSON data with long texts, long lists and deep values truncated."""
-        self._left -= 1
+        self._values_left -= 1
         if isinstance(value, str):
-            return value if len(value) <= self._most else f"{value[: self._most]}… ({len(value)} characters)"
-        if isinstance(value, Mapping | list | tuple) and value and (level > MAX_LEVELS or self._left <= 0):
+            if len(value) <= self._max_text:
+                return value
+            return f"{value[: self._max_text]}… ({len(value)} characters)"
+        if isinstance(value, Mapping | list | tuple) and value and (level > MAX_LEVELS or self._values_left <= 0):
             return "…"
         if isinstance(value, Mapping):
             members: dict[str, Any] = {}
-            for key, item in self._take(value.items()):
+            for key, item in self._take_items(value.items()):
                 name = self.truncate_value(str(key), level + 1)
                 members[name] = self.truncate_value(item, level + 1)
             if len(members) < len(value):
                 members["…"] = f"{len(value) - len(members)} more"
             return members
         if isinstance(value, list | tuple):
-            items = [self.truncate_value(item, level + 1) for item in self._take(value)]
+            items = [self.truncate_value(item, level + 1) for item in self._take_items(value)]
             if len(items) < len(value):
                 items.append(f"… {len(value) - len(items)} more")
             return items
         return value
 
-    def _take(self, values: Any) -> Iterator[Any]:
-        for value in islice(values, self._items):
-            if self._left <= 0:
+    def _take_items(self, items: Any) -> Iterator[Any]:
+        """Yield the items that may be shown. `truncate_value` counts the values while this iterates."""
+        for item in islice(items, self._max_items):
+            if self._values_left <= 0:
                 return
-            yield value
+            yield item
 
 
 def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
@@ -103,14 +115,15 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
             message = redactor.redact_text(argument_redactor.redact_text(str(message)))[:MAX_TEXT]
         row["progress"] = {"progress": progress, "total": total, "message": message or None}
     if record.result is not None:
-        row["code"], row["result"] = record.result.code, _DROPPED
+        row["code"] = record.result.code
+        row["result"] = _DROPPED
         if not record.is_dropped:
             row["result"] = _render_value(_describe_result(record.result), argument_redactor, redactor)
     return row
 
 
 def identify_client(info: ClientInfo, principal: str | None) -> str:
-    """Return an id of a client for pages. It discloses nothing, such as the key of the client's session."""
+    """Return an id of a client for pages. It is a digest, so it does not disclose the key of the client's session."""
     return sha256(repr((info, principal)).encode(errors="surrogatepass")).hexdigest()[:12]
 
 
@@ -130,13 +143,14 @@ def render_client(row: ClientRow) -> dict[str, Any]:
 
 
 def describe_latency(records: Iterable[CallRecord]) -> dict[str, Any]:
-    """Return for each tool the number of these calls that have ended, the number of failures, and the durations."""
+    """Return for each tool the number of its ended calls, the number of failures, and the durations."""
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
     errors: Counter[str] = Counter()
     for record in records:
         if record.call.kind == "tool" and record.seconds is not None:
             series[record.name].append((record.started, round(record.seconds * 1000, 3)))
-            errors[record.name] += format_state(record) == "error"
+            if format_state(record) == "error":
+                errors[record.name] += 1
     latency: dict[str, Any] = {}
     for name, points in series.items():
         durations = sorted(duration for _, duration in points)
@@ -168,8 +182,9 @@ def _list_layers(record: CallRecord) -> list[dict[str, Any]]:
 def _render_value(value: Any, *redactors: Redactor) -> Any:
     """Return a value as JSON data without secrets, or a text that describes why it cannot be shown."""
     try:
-        plain = to_plain(ValueTruncator(MAX_READ).truncate_value(value))
-        return ValueTruncator(MAX_TEXT, is_counted=True).truncate_value(redact_values(plain, *redactors))
+        # The first truncation limits the work, the second one what the page receives. Only texts are longer than that.
+        plain = to_plain(ValueTruncator(MAX_SEARCHED_TEXT).truncate_value(value))
+        return ValueTruncator(MAX_TEXT, texts_only=True).truncate_value(redact_values(plain, *redactors))
     except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         return f"(cannot be shown: {type(error).__name__})"
 

@@ -1,4 +1,7 @@
-"""A client of the operator API, over a server's port or its private socket, for the commands of this package."""
+"""A client of the operator API, over a server's port or its private socket.
+
+The commands `top`, `approvals` and `shared` use it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._runtime.exact_json import load_json
 
 TIMEOUT = httpx2.Timeout(10, read=40)
-"""The server sends a comment every 15 seconds."""
+"""The event stream is broken if nothing arrives for 40 seconds, because the server sends a comment every 15 seconds."""
 RETRY_INTERVAL = 1.0
 """Seconds before a broken stream is resumed."""
 MAX_EVENT = 1024 * 1024
@@ -43,14 +46,14 @@ class OperatorClient:
     """
 
     def __init__(self, base: str = "http://localhost", token: str | None = None, *, socket: Path | None = None) -> None:
-        # The error of httpx would contain the token.
+        # The HTTP client would reject it too, but with an error that contains the token.
         if token and not (token.isascii() and token.isprintable()):
             raise OperatorError("the token has characters that no HTTP header can have. Check it for line breaks")
         self._base = base.rstrip("/")
         self._name = str(socket or self._base)
         self._socket = socket
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._last = ""
+        self._last_event_id = ""
 
     async def read_server(self) -> dict[str, Any]:
         """Return the summary of the server. Raises OperatorError."""
@@ -67,13 +70,13 @@ class OperatorClient:
     async def follow_events(self, *, is_observer: bool = False) -> AsyncIterator[OperatorEvent]:
         """Yield the events, and resume the stream when it breaks. Raises OperatorError if the server rejects it.
 
-        No question waits for an observer.
+        An observer does not answer questions, so the server lets no question wait for it.
         """
         path = "/page/events?role=observer" if is_observer else "/page/events"
         async with self._make_http_client() as http:
             while True:
                 try:
-                    headers = {"Last-Event-ID": self._last} if self._last else {}
+                    headers = {"Last-Event-ID": self._last_event_id} if self._last_event_id else {}
                     async with http.stream("GET", self._base + path, headers=headers) as response:
                         await self._check_response(response)
                         yield OperatorEvent("connected", {})
@@ -115,7 +118,7 @@ class OperatorClient:
             if name in ("id", "event", "data"):
                 fields[name] = value.removeprefix(" ")
             elif not line and "data" in fields:
-                self._last = fields.get("id", self._last)
+                self._last_event_id = fields.get("id", self._last_event_id)
                 if len(fields["data"]) <= MAX_EVENT:
                     yield OperatorEvent(fields.get("event", "message"), load_json(fields["data"]))
                 fields = {}

@@ -1,9 +1,9 @@
 """The event stream of the page. Each change is encoded once, and sent to every page that may see it.
 
-While any page is connected, the feed is watched: the history reports calls, and the monitor compares the state. Events
-get numbers and are kept in a log, so that a page whose connection breaks can resume after its last event. 20 seconds
-after the last page has disconnected, the watching ends and the log is cleared. A page that connects later, or that has
-missed events which are not in the log, receives `reset`, and reads the state again.
+While any page is connected, the feed is watched: `CallHistory` reports calls, and `ChangeMonitor` compares the state.
+Events get numbers and are kept in a log. A page whose connection breaks sends the number of its last event when it
+connects again, and receives those after it. If some of these are not in the log, the page receives `reset` instead, and
+reads the state again. 20 seconds after the last page has disconnected, the watching ends and the log is cleared.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 INTERVAL = 0.2
-"""Seconds between two batches of calls, so a running call is sent at most five times a second."""
+"""Seconds between two batches of calls. A running call that reports progress is sent at most five times a second."""
 MAX_BATCH = 100
 """The maximum number of calls in a batch. Only the number of the others is sent."""
 MAX_PAGES = 32
-"""The maximum number of pages at once."""
+"""The maximum number of connected pages."""
 OPERATOR_PAGES = 8
 """The number of these pages that are reserved for operators."""
 MAX_OWN_PAGES = 8
 """The maximum number of pages of one principal that is not an operator."""
 MAX_BACKLOG = 4 * 1024 * 1024
-"""Bytes that may wait for a slow page. With more, its stream is closed, and the page reconnects."""
+"""The maximum number of bytes that wait for a slow page. With more, its stream is closed, and the page reconnects."""
 MAX_EVENTS, MAX_BYTES = 1000, 4 * 1024 * 1024
 """The maximum numbers of events, and of their bytes, that are kept for pages whose connection breaks."""
 GRACE = 20.0
@@ -73,16 +73,16 @@ class EventFeed:
     ) -> None:
         self._render = render
         self._on_watch = on_watch
-        # A page must not resume the stream of an earlier process.
-        self._run = token_hex(4)
+        # The ids of events begin with it, so that a page does not resume the stream of an earlier process.
+        self._process_id = token_hex(4)
         self._pages: set[OpenPage] = set()
         self._number = 0
         self._log: deque[FeedEvent] = deque()
-        self._size = 0
-        self._changed: dict[int, CallRecord] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._log_size = 0
+        self._changed_calls: dict[int, CallRecord] = {}
+        self._batch_timer: asyncio.TimerHandle | None = None
         self._end_timer: asyncio.TimerHandle | None = None
-        self._due = 0.0
+        self._next_batch_time = 0.0
         self.is_watched = False
 
     @property
@@ -113,52 +113,58 @@ class EventFeed:
         """End the streams of all pages after their pending events."""
         for page in self._pages:
             page.events.end()
-        for timer in (self._timer, self._end_timer):
+        for timer in (self._batch_timer, self._end_timer):
             if timer is not None:
                 timer.cancel()
         self._stop_watching()
 
     def report_call(self, record: CallRecord) -> None:
         """Send a call soon; changes in quick succession are sent as one."""
-        self._changed[record.id] = record
-        if self._timer is None:
+        self._changed_calls[record.id] = record
+        if self._batch_timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(max(self._due, loop.time()), self._send_calls)
+            self._batch_timer = loop.call_at(max(self._next_batch_time, loop.time()), self._send_calls)
 
     def send(self, name: str, data: Any, *, principal: str | None = None, is_public: bool = True) -> None:
-        """Send an event, unless no page is open."""
+        """Send an event to the pages that may see it, and add it to the log, while the feed is watched."""
         if not self.is_watched:
             return
         self._number += 1
         line = encode_json(data) + b"\n"
-        data = format_event(line, f"{self._run}-{self._number}", name=name)
-        event = FeedEvent(self._number, data, is_public, principal)
+        event = FeedEvent(self._number, format_event(line, self._format_id(), name=name), is_public, principal)
         self._log.append(event)
-        self._size += len(event.data)
-        while len(self._log) > MAX_EVENTS or self._size > MAX_BYTES:
-            self._size -= len(self._log.popleft().data)
+        self._log_size += len(event.data)
+        while len(self._log) > MAX_EVENTS or self._log_size > MAX_BYTES:
+            self._log_size -= len(self._log.popleft().data)
         for page in self._pages:
             _put(page, event)
 
     def _send_calls(self) -> None:
-        self._timer, self._due = None, asyncio.get_running_loop().time() + INTERVAL
-        records, self._changed = list(self._changed.values()), {}
+        self._batch_timer = None
+        self._next_batch_time = asyncio.get_running_loop().time() + INTERVAL
+        records = list(self._changed_calls.values())
+        self._changed_calls.clear()
         if len(records) > MAX_BATCH:
             self.send("dropped", {"n": len(records) - MAX_BATCH})
         for record in records[-MAX_BATCH:]:
             self.send("call", self._render(record), principal=record.principal, is_public=False)
 
     def _resume(self, page: OpenPage, last_event: str | None) -> None:
-        """Send the events after an event, or `reset` if it is unknown or some of them are not in the log."""
-        run, _, number = (last_event or "").partition("-")
+        """Send the events after the last one of the page, or `reset` if some of them are not in the log."""
+        process_id, _, number = (last_event or "").partition("-")
         first = self._log[0].number if self._log else self._number + 1
-        if run != self._run or not number.isdecimal() or len(number) > 18 or int(number) + 1 < first:
-            line = b"{}\n"
-            page.events.put(format_event(line, f"{self._run}-{self._number}", name="reset"))
+        # `int` rejects numbers with thousands of digits.
+        is_valid = process_id == self._process_id and number.isdecimal() and len(number) <= 18
+        if not is_valid or int(number) + 1 < first:
+            page.events.put(format_event(b"{}\n", self._format_id(), name="reset"))
             return
         for event in self._log:
             if event.number > int(number):
                 _put(page, event)
+
+    def _format_id(self) -> str:
+        """Return the id of the latest event."""
+        return f"{self._process_id}-{self._number}"
 
     def _begin_watching(self) -> None:
         if self._end_timer is not None:
@@ -173,11 +179,11 @@ class EventFeed:
         if self.is_watched:
             self.is_watched = False
             self._on_watch(False)
-        # From now on, events are missing from the log. No page may resume after the last number.
+        # From now on, changes are not sent. The number is as if one event were missing, so that no page can resume.
         self._number += 1
         self._log.clear()
-        self._changed.clear()
-        self._size = 0
+        self._log_size = 0
+        self._changed_calls.clear()
 
 
 def _put(page: OpenPage, event: FeedEvent) -> None:

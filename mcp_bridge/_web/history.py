@@ -1,14 +1,14 @@
 """The latest calls and clients of a server, in bounded memory.
 
-Every call of a server with a page passes this file, whether or not a page is open, so a call only adds a record that
-refers to its arguments and its result. Everything else is computed when a page asks for it. A record goes through these
-states:
+If a server has a page, each of its calls is recorded, whether or not a page is open. This must not slow calls down, so
+a call only adds a record that refers to its arguments and its result. Everything else is computed when a page asks for
+it. A record goes through these states:
 
 1. running: `begin_call` adds it to `_running`. If a page is open, `listener` gets each change, and layers are measured.
-2. ended: `keep_ended` moves it to `_ended`, which has room for the latest calls. Of a call with only a few short values
-   (`_is_small`, the usual case), that is all.
-3. dropped: the sizes of other calls are estimated. Too large values are released at once, and the values of the oldest
-   calls once all together exceed `MAX_BYTES`. The rest of the record stays.
+2. ended: `keep_ended` moves it to `_ended`, which has room for the latest calls. If the call has only a few short
+   values (`_is_small`, the usual case), nothing else happens.
+3. dropped: the size of any other call is estimated. If its values are too large, they are released immediately. If all
+   values together exceed `MAX_BYTES`, those of the oldest calls are released. The rest of the record stays.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from mcp_bridge._contracts.tool import ToolCall, ToolResult
 MAX_RECORDS = 1000
 """The maximum number of ended calls while a page is open."""
 MAX_UNWATCHED = 200
-"""The same while no page is open: few enough to be in the processor's cache when they are released."""
+"""The maximum number of ended calls while no page is open. So few records are still in the processor's cache when they
+are released, so releasing them is fast."""
 MAX_BYTES = 32 * 1024 * 1024
 """The approximate maximum size of all arguments and results, in bytes; the oldest are dropped first."""
 MAX_SIZE = 1024 * 1024
-"""The maximum size of the values of a call after its end, in bytes."""
+"""The maximum size of the arguments and the result of one call after its end, in bytes."""
 VALUE_SIZE = 64
 """The approximate memory of a value without its text, in bytes."""
 MAX_VALUES = 4000
-"""The maximum number of visited values. Data with more counts as too large."""
+"""The maximum number of values that an estimate visits. Data with more counts as too large."""
 TOO_LARGE = MAX_SIZE + 1
-SMALL = 1024
-"""The maximum number of characters of a small text."""
-MAX_PLAIN = 8
+"""The estimated size of values that are too large to be kept."""
+MAX_SMALL_TEXT = 1024
+"""The maximum number of characters of each text of a small call."""
+MAX_SMALL_ARGUMENTS = 8
 """The maximum number of arguments of a small call."""
 
 
@@ -63,8 +65,18 @@ class CallRecord:
     """
 
     __slots__ = (
-        *("_history", "call", "client", "id", "is_dropped", "layers", "principal", "progress"),
-        *("result", "seconds", "size", "started"),
+        "_history",
+        "call",
+        "client",
+        "id",
+        "is_dropped",
+        "layers",
+        "principal",
+        "progress",
+        "result",
+        "seconds",
+        "size",
+        "started",
     )
 
     def __init__(self, history: CallHistory, number: int, call: ToolCall, ctx: RunningCall) -> None:
@@ -97,7 +109,8 @@ class CallRecord:
 
     def end(self, result: ToolResult | None) -> None:
         """Record the end of the call."""
-        self.seconds, self.result = time.time() - self.started, result
+        self.seconds = time.time() - self.started
+        self.result = result
         self._history.keep_ended(self)
 
     def update_size(self) -> None:
@@ -112,7 +125,9 @@ class CallRecord:
 
     def drop_values(self) -> None:
         """Release the arguments and the result."""
-        self.call, self.is_dropped, self.size = replace(self.call, arguments=None), True, 0
+        self.call = replace(self.call, arguments=None)
+        self.is_dropped = True
+        self.size = 0
         if self.result is not None:
             self.result = ToolResult(success=self.result.success, code=self.result.code)
 
@@ -125,19 +140,20 @@ class CallHistory:
         self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
         self._ended: deque[CallRecord] = deque(maxlen=MAX_UNWATCHED)
-        self._calls = 0
+        self._last_id = 0
 
     def begin_call(self, call: ToolCall, ctx: RunningCall) -> CallRecord:
         """Record a call that begins."""
-        self._calls = number = self._calls + 1
-        record = self._running[number] = CallRecord(self, number, call, ctx)
+        self._last_id += 1
+        record = CallRecord(self, self._last_id, call, ctx)
+        self._running[record.id] = record
         if self.listener is not None:
             record.layers = []
             self.listener(record)
         return record
 
     def keep_ended(self, record: CallRecord) -> None:
-        """Move a call to those that have ended, and keep to `MAX_BYTES`."""
+        """Move a call to those that have ended, and drop the values of old calls if all exceed `MAX_BYTES`."""
         del self._running[record.id]
         self._ended.append(record)
         if not _is_small(record.call.arguments, record.result):
@@ -147,7 +163,7 @@ class CallHistory:
             self.listener(record)
 
     def set_listener(self, listener: Callable[[CallRecord], None] | None) -> None:
-        """Call `listener` with each record that changes, and measure layers; with None, keep fewer calls."""
+        """Call `listener` with each record that changes, and measure layers. Without a listener, keep fewer calls."""
         self.listener = listener
         limit = MAX_UNWATCHED if listener is None else MAX_RECORDS
         self._ended = deque(self._ended, limit)
@@ -171,7 +187,7 @@ class CallHistory:
         self._connected.pop((info, principal), None)
 
     def list_clients(self) -> list[ClientRow]:
-        """List the connected clients, and the clients without a session of the calls in the history."""
+        """List the connected clients with a session, and those without one that have calls in the history."""
         rows = {key: ClientRow(*key, since) for key, since in self._connected.items()}
         for record in reversed(self.list_records()):
             key = record.client, record.principal
@@ -182,7 +198,10 @@ class CallHistory:
         return list(rows.values())
 
     def _drop_oldest(self) -> None:
-        """Drop the values of the oldest calls if all values have too many bytes, until half of them are released."""
+        """If all values exceed `MAX_BYTES`, drop those of the oldest calls until half of `MAX_BYTES` is left.
+
+        Each sum visits all records, so it frees enough for many calls.
+        """
         size = sum([record.size for record in self._ended])
         if size <= MAX_BYTES:
             return
@@ -207,7 +226,9 @@ def _estimate_size(value: Any) -> int:
     # A text is the usual case.
     if type(value) is str:
         return VALUE_SIZE + len(value)
-    size, count, waiting = 0, 0, [value]
+    size = 0
+    count = 0
+    waiting = [value]
     while waiting:
         item = waiting.pop()
         count += 1
@@ -226,14 +247,14 @@ def _estimate_size(value: Any) -> int:
 
 def _is_small(arguments: Any, result: ToolResult | None) -> bool:
     """Return whether a call has only a few short values. This costs less than an estimate."""
-    if type(arguments) is not dict or len(arguments) > MAX_PLAIN:
+    if type(arguments) is not dict or len(arguments) > MAX_SMALL_ARGUMENTS:
         return False
     for key, value in arguments.items():
         value_type = type(value)
-        if type(key) is not str or len(key) > SMALL:
+        if type(key) is not str or len(key) > MAX_SMALL_TEXT:
             return False
         if value_type is str:
-            if len(value) > SMALL:
+            if len(value) > MAX_SMALL_TEXT:
                 return False
         elif value_type is not int and value_type is not float and value_type is not bool and value is not None:
             return False
@@ -242,7 +263,7 @@ def _is_small(arguments: Any, result: ToolResult | None) -> bool:
     if result.content is not None or result.meta is not None or result.error is not None:
         return False
     output = result.output
-    return output is None or (type(output) is str and len(output) <= SMALL)
+    return output is None or (type(output) is str and len(output) <= MAX_SMALL_TEXT)
 
 
 def _estimate_result_size(result: ToolResult | None) -> int:
@@ -250,7 +271,7 @@ def _estimate_result_size(result: ToolResult | None) -> int:
     if result is None:
         return 0
     if result.encoded is not None and result.encoded.output is result.output:
-        # The result has both the output and its text.
+        # The output is encoded already, so its size is known. The result keeps both the output and its text.
         size = 2 * result.encoded.size
     else:
         size = _estimate_size(result.output)

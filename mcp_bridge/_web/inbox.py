@@ -28,7 +28,10 @@ class Inbox:
 
     @contextmanager
     def connect_viewer(self, viewer: Viewer) -> Iterator[None]:
-        """Ask the viewer during the block. Questions wait `GRACE` seconds for a page whose connection breaks."""
+        """Let the viewer answer questions during the block, and a page for `GRACE` seconds after it.
+
+        A page whose connection breaks connects again within this time, and a question must not end meanwhile.
+        """
         self._desk.add_approver(viewer)
         try:
             yield
@@ -79,7 +82,7 @@ class Inbox:
     def _render_question(self, question: OpenQuestion) -> dict[str, Any]:
         params = question.params
         arguments: Any = question.arguments
-        # Truncated arguments are no JSON, and stay a text.
+        # Arguments that were truncated are not valid JSON any more. They stay a text.
         with suppress(ValueError, RecursionError):
             arguments = redact_values(json.loads(question.arguments), self._redactor)
         row: dict[str, Any] = {

@@ -1,4 +1,8 @@
-"""Installation of this server into the clients on this machine: each change is shown before it is made."""
+"""Installation of this server into the MCP clients on its machine, from the page.
+
+The page shows each change before the user confirms it, so it makes two requests. The second one has the digest of what
+was shown, so that no other change is made if the client's file has been edited meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,10 @@ class PlanChanged(Exception):
 
 
 class Installations:
-    """Installs the entry that `build_entry` makes, with the path of what it serves. All methods read files."""
+    """Installs the entry of this server into clients. All methods read files, so call them in a thread.
+
+    `build_entry` returns the entry, and the path of the file that the server serves.
+    """
 
     def __init__(self, build_entry: Callable[[], tuple[ServerEntry, str]]) -> None:
         self._build_entry = build_entry
@@ -77,11 +84,13 @@ class Installations:
     def _make_plan(self, name: str) -> InstallationPlan:
         if name not in CLIENTS:
             raise LookupError(f"There is no client '{name}'.")
-        client, (entry, _) = CLIENTS[name], self._build_entry()
+        client = CLIENTS[name]
+        entry, _ = self._build_entry()
         return installation.prepare_installation(client, client.places[0], entry, detect_machine(), open_journal())
 
     def _is_installed(self, client: Client) -> bool:
         try:
+            # The entry is in the client's file, either as it should be or different.
             return self._make_plan(client.name).action in ("none", "update")
         except (ConfigError, OSError):
             return False

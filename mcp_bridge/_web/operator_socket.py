@@ -1,6 +1,8 @@
-"""The private socket of a running bridge: HTTP with the routes of the operator API, for the user that runs it.
+"""The private socket of a running bridge. It serves the operator API over HTTP to the user who runs the bridge.
 
-Each bridge has its own socket, in a folder that no other user can enter.
+The commands `approvals` and `top` find the socket of each bridge in a folder that no other user can enter. A server
+opens its socket under a temporary name and renames it when it listens, because servers remove each other's sockets if
+nothing listens there: a server that was killed leaves its file behind.
 """
 
 from __future__ import annotations
@@ -32,14 +34,15 @@ logger = logging.getLogger("mcp_bridge.approvals")
 
 SUFFIX = ".sock"
 MAX_TRIES = 5
+"""The maximum number of attempts to open a socket while other servers remove the folder at their end."""
 CLOSE_TIMEOUT = 0.5
-"""Seconds that responses have at the end of the server."""
+"""Seconds in which pending responses can be sent when the server ends."""
 
 
 class OperatorConnections:
-    """The connections of the user who runs a server. `build_api` is called with the first one.
+    """The connections of the user who runs a server.
 
-    The API and the HTTP server are imported with the first one too, because most bridges never have a connection.
+    The first connection imports the API and the HTTP server, and calls `build_api`. Most bridges never have one.
     """
 
     def __init__(self, build_api: Callable[[], OperatorApi]) -> None:
@@ -99,7 +102,7 @@ class OperatorConnections:
 
 
 class OperatorSocket:
-    """The socket of a bridge in `folder`. Users at terminals connect to its desk there."""
+    """The socket of a bridge, in `folder`. Users at terminals connect to it, to answer the questions at the desk."""
 
     def __init__(self, folder: Path, desk: QuestionDesk, build_api: Callable[[], OperatorApi]) -> None:
         self._folder = folder
@@ -107,7 +110,7 @@ class OperatorSocket:
         self._connections = OperatorConnections(build_api)
 
     async def run(self) -> None:
-        """Serve the socket until cancelled. If that is not possible, log the reason and ask no user."""
+        """Serve the socket until cancelled. If no socket can be opened, log the reason, and ask no user."""
         if not has_unix_sockets():
             logger.info("approvals in a terminal are not available: this system has no Unix sockets")
             return
@@ -126,7 +129,7 @@ class OperatorSocket:
                 await self._accept_connections(listening)
         finally:
             self._desk.is_open = False
-            # The folder stays if another server has a socket there.
+            # Removing the folder fails if another server has a socket there.
             with suppress(OSError):
                 path.unlink()
                 self._folder.rmdir()
@@ -154,7 +157,7 @@ class OperatorSocket:
                 # There are no file descriptors left for now, or the client has just left.
                 logger.debug("cannot accept a connection: %s", error)
                 await anyio.sleep(1)
-            # The second begins now, because the imports of the first connection take a while.
+            # The imports of the first connection take up to 0.9 seconds, so the time for users to connect begins anew.
             self._desk.expect_users()
 
 
@@ -173,22 +176,24 @@ def list_sockets(folder: Path) -> Sequence[Path]:
 
 def _open_socket(path: Path) -> socket.socket:
     """Open a listening socket without blocking, so that a shutdown leaves no file behind. Raises OSError."""
-    listening, unready = socket.socket(socket.AF_UNIX), path.with_suffix(".new")
+    listening = socket.socket(socket.AF_UNIX)
+    temporary_path = path.with_suffix(".new")
     try:
         listening.setblocking(False)
-        listening.bind(str(unready))
-        unready.chmod(0o600)
+        listening.bind(str(temporary_path))
+        temporary_path.chmod(0o600)
         listening.listen()
         # Other servers would remove a socket without a listener as stale.
-        unready.rename(path)
+        temporary_path.rename(path)
     except BaseException:
         listening.close()
-        unready.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
         raise
     return listening
 
 
 def _remove_stale_sockets(folder: Path) -> None:
+    """Remove the sockets that no process listens at. Servers that were killed have left them behind."""
     for path in folder.glob(f"*{SUFFIX}"):
         with socket.socket(socket.AF_UNIX) as probe:
             probe.setblocking(False)

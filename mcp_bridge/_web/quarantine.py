@@ -1,4 +1,4 @@
-"""Definitions of upstreams that wait for the user, and their acceptance."""
+"""Lists the definitions of upstreams that have changed and are not published until an operator accepts them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_bridge._upstream.trust.guard import PendingDefinition
 
 
 def list_pending(sources: Sequence[Source], redactor: Redactor) -> list[dict[str, Any]]:
-    """List the definitions that wait, with their differences from the accepted ones."""
+    """List the definitions that wait for an operator, with their differences from the accepted ones."""
     rows: list[dict[str, Any]] = []
     for source in sources:
         if isinstance(source, UpstreamSource):

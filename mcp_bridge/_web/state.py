@@ -1,4 +1,7 @@
-"""The state of the server, which a page reads before it follows the events, and changes that no call causes."""
+"""The state of the server, which a page reads before it follows the events.
+
+`ServerState` describes it, and `ChangeMonitor` sends its changes to the pages. The calls are in `history.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
 SHOWN_CALLS = 200
+"""The number of the latest calls in the state."""
 INTERVAL = 1.0
-"""Seconds between two comparisons. Sources emit no events, and a second is short enough for users."""
+"""Seconds between two comparisons of the state. Sources emit no events, and a second is short enough for users."""
 
 
 class ServerState:
@@ -34,11 +38,13 @@ class ServerState:
         self._subject = subject
         self._history = history
         self._started = time.time()
-        self._lint: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self._findings: list[dict[str, Any]] = []
+        # The version of the tools that the findings are about.
+        self._linted_version: int | None = None
 
     @property
     def tools_version(self) -> int:
-        """Increases with every change of the tools."""
+        """A number that increases with every change of the tools."""
         return self._subject.endpoint.registry.tools.version
 
     def summarize_server(self, viewer: Viewer) -> dict[str, Any]:
@@ -62,16 +68,16 @@ class ServerState:
     def list_sources(self) -> list[dict[str, Any]]:
         """List the sources with their states."""
         subject = self._subject
-        since = {source.name: source.status.since for source in subject.sources if source.status is not None}
+        times = {source.name: source.status.since for source in subject.sources if source.status is not None}
         rows: list[dict[str, Any]] = []
         for row in subject.describe_sources():
             name = str(row["name"])
-            rows.append({"type": subject.types.get(name, ""), **row, "since": since.get(name, self._started)})
+            rows.append({"type": subject.types.get(name, ""), **row, "since": times.get(name, self._started)})
         redacted_rows: list[dict[str, Any]] = subject.redactor.redact_value(rows)
         return redacted_rows
 
     def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the clients that are connected or have called."""
+        """List the clients that are connected or have made calls."""
         rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
         redacted_rows: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
         return redacted_rows
@@ -82,7 +88,7 @@ class ServerState:
         return visible[:SHOWN_CALLS] + [record for record in visible[SHOWN_CALLS:] if record.seconds is None]
 
     def render_calls(self, records: Iterable[CallRecord]) -> list[dict[str, Any]]:
-        """Return calls as JSON. Large values take a while, so call this in a thread."""
+        """Return calls as JSON. Large values take long, so call this in a thread."""
         return [render_call(record, self._subject.redactor) for record in records]
 
     def describe_latency(self, viewer: Viewer) -> dict[str, Any]:
@@ -107,11 +113,12 @@ class ServerState:
         return {"path": path, "text": render_settings(settings, self._subject.redactor)}
 
     def list_findings(self) -> list[dict[str, Any]]:
-        """List the tools that known clients would reject or degrade. Call it in a thread."""
-        registry = self._subject.endpoint.registry
-        if self._lint[0] != registry.tools.version:
-            self._lint = registry.tools.version, list(_lint_tools(self._subject))
-        return self._lint[1]
+        """List the tools that known clients would reject or degrade. Linting takes long, so call this in a thread."""
+        version = self.tools_version
+        if self._linted_version != version:
+            self._findings = list(_lint_tools(self._subject))
+            self._linted_version = version
+        return self._findings
 
 
 class ChangeMonitor:
@@ -121,7 +128,7 @@ class ChangeMonitor:
         self._state = state
         self._feed = feed
         self._timer: asyncio.TimerHandle | None = None
-        self._tools = 0
+        self._tools_version = 0
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
 
     def set_running(self, is_running: bool) -> None:
@@ -130,14 +137,15 @@ class ChangeMonitor:
             self._timer.cancel()
             self._timer = None
         if is_running:
-            self._tools, self._rows = self._state.tools_version, self._read_rows()
+            self._tools_version = self._state.tools_version
+            self._rows = self._read_rows()
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
 
     def _compare(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
-        if self._tools != self._state.tools_version:
-            self._tools = self._state.tools_version
-            self._feed.send("tools", {"version": self._tools})
+        if self._tools_version != self._state.tools_version:
+            self._tools_version = self._state.tools_version
+            self._feed.send("tools", {"version": self._tools_version})
         # Only operators see these events.
         rows = self._read_rows()
         for key, row in rows.items():
@@ -188,9 +196,12 @@ def render_settings(settings: Settings, redactor: Redactor) -> str:
 
     data = settings.model_dump(mode="json", exclude_defaults=True)
     if "sources" in data:
-        data["sources"] = [source | source.pop("options", {}) for source in data["sources"]]
+        # In the settings file, the options of a source are next to its other keys.
+        for source in data["sources"]:
+            source.update(source.pop("options", {}))
     stream = StringIO()
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False  # type: ignore[assignment]
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.dump(redact_values(to_plain(data), Redactor(settings.secrets), redactor), stream)
     return stream.getvalue()

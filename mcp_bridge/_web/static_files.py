@@ -16,12 +16,12 @@ FILES = {
     "/page/icon.svg": ("icon.svg", b"image/svg+xml"),
 }
 """The file and the media type of each path."""
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     b"default-src 'self'; img-src 'self' blob:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
 SECURITY_HEADERS: Headers = (
-    (b"content-security-policy", _POLICY),
+    (b"content-security-policy", _CONTENT_SECURITY_POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -30,11 +30,11 @@ SECURITY_HEADERS: Headers = (
 
 
 class StaticFiles:
-    """Serves the files of a folder, each read once."""
+    """Serves the files of a folder, and reads each of them only once."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
-        self._read: dict[str, tuple[bytes, bytes]] = {}
+        self._contents: dict[str, tuple[bytes, bytes]] = {}
 
     async def serve(self, request: HttpRequest, path: str) -> None:
         """Send the file of a path. Raises HttpRejection."""
@@ -49,10 +49,10 @@ class StaticFiles:
 
     def _read_file(self, name: str) -> tuple[bytes, bytes]:
         """Return the content of a file and its entity tag."""
-        if name not in self._read:
+        if name not in self._contents:
             try:
                 data = (self._folder / name).read_bytes()
             except OSError:
                 raise make_rejection(404, f"The page is incomplete: {name} is missing. Reinstall mcp-bridge.") from None
-            self._read[name] = data, b'"%b"' % sha256(data).hexdigest()[:32].encode()
-        return self._read[name]
+            self._contents[name] = data, b'"%b"' % sha256(data).hexdigest()[:32].encode()
+        return self._contents[name]

@@ -1,4 +1,4 @@
-"""The subject of the operator API: a server, its sources and its settings."""
+"""What the operator API has to know about the server that it shows. `_app/operator_api.py` collects it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class PageOptions:
     """Who uses the operator API, and what for.
 
     Attributes:
-        asks_beside_clients: Whether users are asked although the client can ask, and forms too: there is a page.
+        asks_with_clients: Whether users of the page are asked even if the client can ask, and are asked for forms
+            too. If false, there is no page, and users at terminals are asked only what clients cannot ask.
         origins: Origins of other sites that may use the API.
         operators: The principals that see everything.
         is_shared: Whether callers have principals. If they have none, they all see everything.
@@ -32,7 +33,7 @@ class PageOptions:
             cannot be installed.
     """
 
-    asks_beside_clients: bool = True
+    asks_with_clients: bool = True
     origins: Collection[str] = ()
     operators: Collection[str] = ()
     is_shared: bool = False

@@ -51,17 +51,20 @@ LOCAL_OPERATOR = Viewer(principal=None, is_operator=True, is_authenticated=True,
 def identify_viewer(request: HttpRequest, operators: Collection[str], *, is_shared: bool) -> Viewer:
     """Return the caller: an operator if the settings name its principal, or if no caller has a principal.
 
-    `is_shared` is whether callers have principals. Then a token without a principal is not the operator's.
+    `is_shared` is whether callers have principals. If they have, a caller without one is not an operator.
     """
     principal = request.read_principal()
-    is_operator = not is_shared if principal is None else principal in operators
+    if principal is None:
+        is_operator = not is_shared
+    else:
+        is_operator = principal in operators
     return Viewer(principal=principal, is_operator=is_operator, is_authenticated=request.caller is not None)
 
 
 def check_origin(request: HttpRequest, origins: Iterable[str]) -> None:
-    """Raise HttpRejection for a request of another site or port, unless it is one of `origins`.
+    """Raise HttpRejection for a request of another site or port, unless its origin is one of `origins`.
 
-    MCP itself accepts pages of the same host at any port. The page can see and do more, so it accepts only its port.
+    `/mcp` accepts pages of the same host at any port. The operator API can do more, so it accepts only its own page.
     """
     origin = (request.get_header(b"origin") or "").lower()
     if origin and origin in [allowed_origin.lower().rstrip("/") for allowed_origin in origins]:

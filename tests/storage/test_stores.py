@@ -13,7 +13,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import Store
 from mcp_bridge._engine.plugins import STORES, make_store
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
-from mcp_bridge._storage.stores.memory import ENTRY, MemoryStore
+from mcp_bridge._storage.stores.memory import ENTRY_OVERHEAD, MemoryStore
 from tests.kits.clock import ManualClock
 
 KIB = 1024
@@ -36,7 +36,7 @@ number = 5
 
 def compute_store_size(count: int, size: int = KIB) -> int:
     """Return the bytes of a store with room for this many values of a size, under keys of one letter."""
-    return count * (size + 1 + ENTRY)
+    return count * (size + 1 + ENTRY_OVERHEAD)
 
 
 async def list_kept_keys(store: Store, keys: str) -> str:
@@ -144,7 +144,7 @@ async def test_deleted_and_replaced_values_free_their_space() -> None:
 
 
 async def test_tiny_values_are_bounded_too() -> None:
-    store = MemoryStore(max_bytes=100 * ENTRY)
+    store = MemoryStore(max_bytes=100 * ENTRY_OVERHEAD)
     for number in range(1000):
         await store.set(str(number), b"", 60)
     result = [number for number in range(1000) if await store.get(str(number)) is not None]

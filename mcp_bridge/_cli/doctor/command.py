@@ -50,7 +50,7 @@ def run_doctor(options: DoctorOptions) -> None:
 
 
 def _is_client(target: str) -> bool:
-    """Whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
+    """Return whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
     if "." in target or len(Path(target).parts) != 1:
         return False
     from mcp_bridge._cli.clients import suggest_clients

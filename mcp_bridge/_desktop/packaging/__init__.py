@@ -1,1 +1,1 @@
-"""Exports of a server: a bundle, an entry of the MCP registry, a container image."""
+"""Exports a server as an MCP bundle, an entry of the MCP registry or a Dockerfile."""

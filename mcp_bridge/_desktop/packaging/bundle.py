@@ -1,6 +1,6 @@
-"""MCP bundles: a zip with a manifest, a pyproject.toml for uv, the settings and the files they need.
+"""Builds MCP bundles: zip files with a manifest, a pyproject.toml for uv, the settings, and the files that they need.
 
-The manifest has version 0.4: https://github.com/modelcontextprotocol/mcpb, MANIFEST.md.
+The manifest has the version 0.4, which https://github.com/modelcontextprotocol/mcpb describes in MANIFEST.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcp_bridge._version import DISTRIBUTION
 MANIFEST_VERSION = "0.4"
 """The first version with `server.type: uv`."""
 START = "start.py"
-"""The script that the bundle starts; hosts may use `entry_point` or `mcp_config`."""
+"""The script with which hosts start the server. Some use `entry_point` of the manifest, others `mcp_config`."""
 PLATFORMS = ("darwin", "linux", "win32")
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _SEMANTIC = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
@@ -36,7 +36,7 @@ FOLDER = "project"
 """The folder of the project's files, separate from those of the bundle itself."""
 WHEELS = "wheels"
 SHORTEST_SECRET = 8
-"""Characters. Shorter values are not looked for, because they also occur in ordinary text."""
+"""The minimum length of a secret that is searched for in files. Shorter texts also occur in ordinary text."""
 _START_SCRIPT = '''"""Serve the tools of this bundle over stdio."""
 
 import os
@@ -125,8 +125,8 @@ def _read_file(path: Path) -> bytes:
 
 def _check_secrets(files: Mapping[str, bytes], secrets: Iterable[str]) -> None:
     long_secrets = [value for value in secrets if len(value) >= SHORTEST_SECRET]
-    as_json = (json.dumps(value, ensure_ascii=False)[1:-1] for value in long_secrets)
-    values = [value.encode(errors="surrogateescape") for value in (*long_secrets, *as_json)]
+    json_texts = [json.dumps(value, ensure_ascii=False)[1:-1] for value in long_secrets]
+    values = [value.encode(errors="surrogateescape") for value in (*long_secrets, *json_texts)]
     for name, content in files.items():
         if any(value in content for value in values):
             hint = "Remove it, and refer to the variable: ${NAME}"
@@ -176,7 +176,7 @@ def choose_description(project: Project, description: Description) -> str:
 
 
 def _build_command(variables: Sequence[EnvironmentVariable]) -> Mapping[str, Any]:
-    # Without --directory uv would look for the project in the working directory, which can be any folder.
+    # Without --directory, uv searches for the project in the working directory, which may be any folder.
     return {
         "command": "uv",
         "args": ["run", "--directory", "${__dirname}", START],
@@ -185,7 +185,8 @@ def _build_command(variables: Sequence[EnvironmentVariable]) -> Mapping[str, Any
 
 
 def _build_option(variable: EnvironmentVariable) -> dict[str, Any]:
-    """Build an option that the user fills in; without a default, hosts would pass the unresolved reference."""
+    """Build an option that the user fills in. Unless it is required, it has a default, even if that is empty: for an
+    option without a value, hosts would pass on the unresolved reference."""
     title = variable.name.replace("_", " ").strip().capitalize() or variable.name
     option: dict[str, Any] = {"type": "string", "title": title, "sensitive": variable.is_secret}
     if variable.default is None:

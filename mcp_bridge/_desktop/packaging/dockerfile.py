@@ -1,4 +1,4 @@
-"""Dockerfiles, which copy only the listed files of a project."""
+"""Builds Dockerfiles, which copy only the files of a project, and not the whole folder."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HEALTH_CHECK = f"import urllib.request; urllib.request.urlopen('http://127.0.0.
 def build_dockerfile(project: Project, *, wheel: Wheel | None = None, wheel_path: str = "", http: bool = False) -> str:
     """Return the text of a Dockerfile, to be built in the folder of the settings.
 
-    mcp-bridge is installed from a package index, or from a wheel with the path `wheel_path` in that folder. With `http`
-    the image serves on port 8808 and requires the bearer token in a variable, otherwise it serves over stdio.
+    mcp-bridge is installed from a package index, or from a wheel at `wheel_path` in that folder. With `http`, the image
+    serves on port 8808 and requires the bearer token in a variable. Otherwise, it serves over stdio.
     """
     lines = [
         *_write_usage(project, http=http),

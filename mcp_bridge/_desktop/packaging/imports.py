@@ -1,4 +1,4 @@
-"""The imports of Python files: other files of the project, and packages."""
+"""Follows the imports of Python files to other files of the project, and to packages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 def follow_imports(start: Iterable[Path], root: Path) -> tuple[Sequence[Path], Sequence[str]]:
-    """Return the given files with those that they import from below `root`, and the other packages that they import.
+    """Return the files with those that they import from below `root`, and the packages that they import from elsewhere.
 
-    All files of a package below `root` are included. Raises ConfigError for a file that is not Python.
+    All files of a package below `root` are included. Raises ConfigError for a file that is not valid Python.
     """
     files: dict[Path, None] = {}
     packages: dict[str, None] = {}
@@ -29,10 +29,12 @@ def follow_imports(start: Iterable[Path], root: Path) -> tuple[Sequence[Path], S
         if path in files:
             continue
         files[path] = None
-        for name in _list_imports(path) if path.suffix == ".py" else ():
+        if path.suffix != ".py":
+            continue
+        for name in _list_imports(path):
             local_files = find_local_files(name, (path.parent, root))
             pending += local_files
-            if not local_files and not _is_installed_with_us(name):
+            if not local_files and not _comes_with_bridge(name):
                 packages[name] = None
     return tuple(files), tuple(packages)
 
@@ -62,18 +64,19 @@ def _list_imports(path: Path) -> Sequence[str]:
         raise ConfigError(f"cannot read: {error.strerror}", path=str(path)) from None
 
 
-def _is_installed_with_us(name: str) -> bool:
+def _comes_with_bridge(name: str) -> bool:
+    """Return whether a module is in the standard library, or is installed together with mcp-bridge."""
     from packaging.utils import canonicalize_name
 
-    return (
-        name in sys.stdlib_module_names
-        or name == _OWN_PACKAGE
-        or not _list_own_dependencies().isdisjoint(map(canonicalize_name, find_distributions(name)))
-    )
+    if name in sys.stdlib_module_names or name == _OWN_PACKAGE:
+        return True
+    distributions = map(canonicalize_name, find_distributions(name))
+    return not _list_own_dependencies().isdisjoint(distributions)
 
 
 @cache
 def _list_own_dependencies() -> frozenset[str]:
+    """Return the names of the packages that mcp-bridge requires without extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -1,4 +1,8 @@
-"""A project to export: the settings, their files, and the required variables and packages."""
+"""Collects a project to export: the settings, the files that they need, and the required variables and packages.
+
+Nothing is imported or run. The files are those that the settings name and, followed through their imports, the Python
+files that these need (`imports.py`). What cannot be detected becomes a warning.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,15 @@ Where = tuple[str | int, ...]
 
 REQUIREMENTS_FILE = "requirements.txt"
 NEVER_PACKED = (
-    *(".env", ".env.*", ".envrc", "*.env"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.ppk", "id_rsa*", "id_ed25519*", "id_ecdsa*"),
-    *(".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", "credentials.json"),
-    *(".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"),
-    *(".git", ".hg", ".svn", ".gitignore", ".ds_store", "thumbs.db"),
-    *("__pycache__", "*.pyc", "*.pyo", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox"),
-    *(".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm"),
-)
-"""Patterns of secrets, histories and caches; a file is never packed if any part of its path matches one."""
+    ".env", ".env.*", ".envrc", "*.env",
+    "*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.ppk", "id_rsa*", "id_ed25519*", "id_ecdsa*",
+    ".netrc", ".npmrc", ".pypirc", ".pgpass", ".htpasswd", ".git-credentials", "credentials.json",
+    ".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh",
+    ".git", ".hg", ".svn", ".gitignore", ".ds_store", "thumbs.db",
+    "__pycache__", "*.pyc", "*.pyo", ".venv", "venv", "node_modules", ".*_cache", "*.egg-info", ".tox",
+    ".hypothesis", "*.log", "*.mcpb", "*.whl", "*.sqlite-wal", "*.sqlite-shm",
+)  # fmt: skip
+"""Patterns of secrets, histories and caches. A file is never packed if any segment of its path matches one of them."""
 _REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
     "python": ("path", "module"),
     "xaibo": ("provider", "agent"),
@@ -39,15 +43,16 @@ _REFERENCE_KEYS: Mapping[str, Sequence[str]] = {
     "skills": ("path",),
     "openapi": ("document",),
 }
-"""By type of source, the options whose values are files, modules or objects in them (`module:Name`)."""
+"""For each type of source, the options that name files, modules or objects in them (`module:Name`)."""
 _FILE_KEYS = frozenset({"path", "agent", "utcp", "document"})
+"""Those of these options that name only files."""
 _CREDENTIAL_KEYS = ("auth", "headers", "env")
-"""Options whose values can be references to variables with credentials."""
+"""Options that can refer to variables with credentials."""
 _PARTIAL_KEYS: Mapping[str, str] = {
     "agent": "the classes named in its agent are not detected",
     "utcp": "what its manuals refer to is not detected",
 }
-"""Options whose files may refer to more than is detected."""
+"""Options that name files in which not all references are detected."""
 _ADD_HINT = "add it with --include and --needs"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -115,8 +120,9 @@ def collect_project(path: Path, additions: Additions) -> Project:
     document = prepare(read_document(path)) if has_settings else Document(path=str(path), data={})
     root = path.parent.resolve()
     references = _find_references(document) if has_settings else ProjectReferences(paths=[(("FILE",), path.name)])
-    start = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
-    local_files, packages = follow_imports(sorted(start), root)
+    # These are the files that are named. Those that they import are added.
+    named_files = {*_find_referenced(references, document, root), *_find_included(additions.include, root)}
+    local_files, packages = follow_imports(sorted(named_files), root)
     included = [file for file in local_files if not _is_excluded(file, root)]
     files = {file.relative_to(root).as_posix(): file.resolve() for file in included}
     if not path.is_dir():
@@ -155,6 +161,7 @@ def collect_project(path: Path, additions: Additions) -> Project:
 
 
 def _to_text(value: Any) -> str | None:
+    """Return a text of the settings, or None if it is missing, empty, or depends on a variable."""
     return value if isinstance(value, str) and value.strip() and "${" not in value else None
 
 
@@ -166,7 +173,10 @@ def _get_section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _choose_name(name: Any, path: Path) -> str:
     """Choose the name in the settings, or that of the file or folder: lowercase letters, digits, `-`, `_` and `.`."""
-    text = _to_text(name) or (path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem)
+    text = _to_text(name)
+    if text is None:
+        # Files of these names are in the folder of the project.
+        text = path.parent.name if path.stem in ("mcp-bridge", "tools") else path.stem
     return re.sub(r"[^a-z0-9_.]+", "-", text.lower()).strip("-_.")[:64] or "tools"
 
 
@@ -189,7 +199,9 @@ def _find_references(document: Document) -> ProjectReferences:
     if isinstance(store, str):
         # The address may be the default of a variable, or the variable may be named after Redis.
         if "redis" in store.lower() or "unix://" in store:
-            references.extras |= {"redis", "tasks"} if isinstance(document.data.get("tasks"), dict) else {"redis"}
+            references.extras.add("redis")
+            if isinstance(document.data.get("tasks"), dict):
+                references.extras.add("tasks")
         elif ":" in parse_store_address(store).type and "${" not in store:
             references.modules.append(store.partition(":")[0])
     _add_policies(document.data.get("policy"), references)
@@ -197,8 +209,11 @@ def _find_references(document: Document) -> ProjectReferences:
 
 
 def _add_policies(policies: Any, references: ProjectReferences) -> None:
-    for item in policies if isinstance(policies, list) else ():
-        for name in item if isinstance(item, dict) else (item,):
+    if not isinstance(policies, list):
+        return
+    for item in policies:
+        names = list(item) if isinstance(item, dict) else [item]
+        for name in names:
             if isinstance(name, str) and ":" in name:
                 references.modules.append(name.partition(":")[0])
             elif name == "redact":
@@ -221,7 +236,9 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
         if "${" in text:
             references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
             continue
-        name = text.partition(":")[0] if key not in _FILE_KEYS else text
+        name = text
+        if key not in _FILE_KEYS:
+            name = text.partition(":")[0]
         if key in _FILE_KEYS or name.endswith(".py"):
             references.paths.append(((*where, key), name))
         else:
@@ -256,8 +273,11 @@ def _find_referenced(references: ProjectReferences, document: Document, root: Pa
             raise document.make_error(where, f"'{text}' is an absolute path, which is invalid on other machines", hint)
         if _is_excluded(path, root):
             raise document.make_error(where, f"'{text}' is never packed", "Secrets and environments are not exported")
-        pattern = "**/*" if text in references.folders else "*.py"
-        yield from sorted(file for file in path.glob(pattern) if file.is_file()) if path.is_dir() else (path,)
+        if path.is_dir():
+            pattern = "**/*" if text in references.folders else "*.py"
+            yield from sorted(file for file in path.glob(pattern) if file.is_file())
+        else:
+            yield path
     for module in references.modules:
         yield from find_local_files(module.partition(".")[0], (root,))
 
@@ -279,11 +299,12 @@ def _find_included(patterns: Iterable[str], root: Path) -> Iterable[Path]:
 
 
 def _is_excluded(path: Path, root: Path) -> bool:
-    """Whether a file, or the target of a link, is never packed. Raises ConfigError for one outside the project."""
+    """Return whether a file, or the target of a link, is never packed. Raises ConfigError if it is outside."""
     real = path.resolve()
     if not path.is_relative_to(root) or not real.is_relative_to(root):
-        is_link = path.is_relative_to(root)
-        hint = f"{'It is a link to a file outside. ' if is_link else ''}Copy the file into the folder"
+        hint = "Copy the file into the folder"
+        if path.is_relative_to(root):
+            hint = f"It is a link to a file outside. {hint}"
         raise ConfigError("outside the folder of the settings", path=str(path), hint=hint)
     return _matches_excluded(path.relative_to(root)) or _matches_excluded(real.relative_to(root))
 

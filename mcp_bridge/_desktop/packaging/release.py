@@ -1,4 +1,7 @@
-"""How to install this release: from a package index, from a wheel, or from where this installation came."""
+"""Describes how other machines install this release: from a package index, a wheel, or the source of this installation.
+
+A wheel of the running package can be built here, so that a bundle or an image needs no package index.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from mcp_bridge._version import DISTRIBUTION, __version__
 
 OLDEST_PYTHON = "3.11"
 LARGEST_WHEEL = 50 * 1024 * 1024
-"""Bytes. The wheel of this project has less than one megabyte."""
+"""The maximum size of a wheel in bytes. That of this project has less than one megabyte."""
 _WHEEL_FILE = "Wheel-Version: 1.0\nGenerator: mcp-bridge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_OF_ONE_INSTALLATION = frozenset(
+_INSTALLATION_METADATA = frozenset(
     {"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
 )
-"""Files of the metadata that describe an installation, or that each wheel has of its own."""
+"""Files of the metadata that describe an installation, and those that are written anew for each wheel."""
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 """The time of every file in an archive, so that the same content gives the same bytes."""
 
@@ -95,12 +98,8 @@ def build_wheel() -> Wheel:
         if path.is_file() and "__pycache__" not in path.parts
     }
     for path in installed.files or ():
-        # These are the metadata that every installation of this version has.
-        if (
-            path.parts[0].endswith(".dist-info")
-            and path.name not in _OF_ONE_INSTALLATION
-            and "__pycache__" not in path.parts
-        ):
+        is_metadata = path.parts[0].endswith(".dist-info") and "__pycache__" not in path.parts
+        if is_metadata and path.name not in _INSTALLATION_METADATA:
             files["/".join([f"{stem}.dist-info", *path.parts[1:]])] = path.read_binary()
     files[f"{stem}.dist-info/WHEEL"] = _WHEEL_FILE.encode()
     record = f"{stem}.dist-info/RECORD"
@@ -119,7 +118,7 @@ def build_zip(files: Mapping[str, bytes]) -> bytes:
         for name, content in sorted(files.items()):
             entry = ZipInfo(name, _TIMESTAMP)
             entry.compress_type = ZIP_DEFLATED
-            # The archive is the same on every system: 3 is Unix.
+            # 3 is Unix. Otherwise, the system that builds the archive would be written there.
             entry.create_system = 3
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, content)

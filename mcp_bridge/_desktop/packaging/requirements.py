@@ -1,4 +1,4 @@
-"""The required packages of a project, from its requirements.txt and the options of the user."""
+"""Collects the packages that an exported project requires, from its requirements.txt and the options of the user."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
         if not _is_portable(text):
             problem = f"'{_USER_INFO.sub('://***@', text)}' is not a portable requirement"
             raise ConfigError(problem, where="--needs", hint="Use 'name' or 'name>=1.2'")
-    packages, warnings = list(added), []
+    packages = list(added)
+    warnings: list[str] = []
     replaced_names = {parse_name(text) for text in added}
     try:
         content = file.read_text(encoding="utf-8-sig")
@@ -54,13 +55,14 @@ def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
             warnings.append(f"{file.name}: '{redacted_line}' is left out, as it is not portable: use --needs instead")
         elif parse_name(line) not in replaced_names or parse_name(line) == DISTRIBUTION:
             packages.append(line)
-    ours = [text for text in packages if parse_name(text) == DISTRIBUTION]
+    # Only the extras of a requirement of mcp-bridge itself are used: the export adds this release.
+    bridge_requirements = [text for text in packages if parse_name(text) == DISTRIBUTION]
     extras: set[str] = set()
-    for text in ours:
+    for text in bridge_requirements:
         requirement = _parse(text)
         if requirement is not None:
             extras |= requirement.extras
-    further_packages = dict.fromkeys(text for text in packages if text not in ours)
+    further_packages = dict.fromkeys(text for text in packages if text not in bridge_requirements)
     return Requirements(packages=tuple(further_packages), extras=tuple(sorted(extras)), warnings=tuple(warnings))
 
 
@@ -82,7 +84,7 @@ def _parse(text: str) -> Requirement | None:
 
 
 def _is_portable(text: str) -> bool:
-    """Whether a requirement is valid on other machines, and contains no password."""
+    """Return whether a requirement is valid on other machines, and contains no password."""
     requirement = _parse(text)
     if requirement is None or "${" in text:
         return False

@@ -1,4 +1,4 @@
-"""Entries of the MCP registry: server.json, schema 2025-12-11."""
+"""Builds entries of the MCP registry: `server.json`, in the schema of 2025-12-11."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from mcp_bridge._version import DISTRIBUTION, __version__
 
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 MAX_TEXT = 100
-"""Characters of a description and of a title."""
+"""The maximum number of characters of a description and of a title, in the schema."""
 MAX_NAME = 200
+"""The maximum number of characters of a name, in the schema."""
 HOSTS = ("github.com", "www.github.com", "gitlab.com", "www.gitlab.com")
 """The hosts of bundles that the registry accepts."""
 _NAMESPACE = re.compile(r"[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+")
@@ -43,7 +44,8 @@ def choose_publication(
         hint = "Use both: the hash of the file is part of the entry"
         raise ConfigError("a bundle needs a file and a URL", where="--bundle, --bundle-url", hint=hint)
     if bundle is not None and bundle_url is not None:
-        _check_exact(version := version or "1.0.0")
+        version = version or "1.0.0"
+        _check_exact(version)
         _check_bundle_url(bundle_url)
         try:
             digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
@@ -54,7 +56,8 @@ def choose_publication(
     if package is not None and version is None:
         hint = "Add its exact version with --package-version"
         raise ConfigError(f"the version of '{package}' is missing", where="--package", hint=hint)
-    _check_exact(version := version or __version__)
+    version = version or __version__
+    _check_exact(version)
     return Publication(package=package or DISTRIBUTION, version=version)
 
 
@@ -71,19 +74,21 @@ def build_server_json(
         raise ConfigError(f"the name has {len(head['name'])} characters", where="--namespace", hint=hint)
     if project.title:
         head["title"] = _shorten(project.title)
-    _check_exact(version := project.version or publication.version)
+    version = project.version or publication.version
+    _check_exact(version)
     text = choose_description(project, description)
     if description.text and len(text) > MAX_TEXT:
         hint = f"The registry allows {MAX_TEXT}"
         raise ConfigError(f"the description has {len(text)} characters", where="--description", hint=hint)
-    package: dict[str, Any] = {
-        "registryType": "mcpb",
-        "identifier": publication.bundle_url,
-        "fileSha256": publication.digest,
-        "transport": {"type": "stdio"},
-    }
     if publication.bundle_url is None:
         package = _build_package(project, publication)
+    else:
+        package = {
+            "registryType": "mcpb",
+            "identifier": publication.bundle_url,
+            "fileSha256": publication.digest,
+            "transport": {"type": "stdio"},
+        }
     return {**head, "description": _shorten(text), "version": version, "packages": [package]}
 
 

@@ -19,6 +19,7 @@ logger = logging.getLogger("mcp_bridge.approvals")
 
 WRITE_TIMEOUT = 5.0
 """Seconds that writing a line may take."""
+# Without O_NONBLOCK, opening a FIFO waits for a reader. `_append` rejects what is not a regular file.
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

@@ -1,4 +1,7 @@
-"""Decisions about calls, and their subjects."""
+"""Decisions about calls, and their subjects: what exactly a user has approved.
+
+A remembered decision applies to a later call only if the hash of its subject is equal, so `hash_json` is canonical.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ Scope = Literal["once", "session", "always", "deny"]
 How = Literal["elicitation", "terminal", "page", "remembered", "default", "timeout"]
 """Who decided: the user at the client, in a terminal or on the page, an earlier decision, or the default."""
 USERS: frozenset[How] = frozenset({"elicitation", "terminal", "page"})
-"""Decisions of users."""
+"""The ways in which users decide. The others apply without a user."""
 _SCALARS = frozenset({str, int, bool, type(None)})
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
 MIN_READING_TIME = 0.5
-"""Seconds in which no user can read a question: a faster decline may come from the client itself."""
+"""Seconds in which no user can read a question. If a decline takes less, the client may have declined by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +55,9 @@ class ApprovalDecision:
     @property
     def is_hurried(self) -> bool:
         """Whether a user declined faster than anyone can read."""
-        return (
-            self.how in USERS and not self.is_allowed and self.seconds is not None and self.seconds < MIN_READING_TIME
-        )
+        if self.is_allowed or self.how not in USERS:
+            return False
+        return self.seconds is not None and self.seconds < MIN_READING_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +103,14 @@ def hash_json(value: Any) -> str:
         except TypeError:
             pass
         else:
+            # `json` escapes the character DEL, and orjson does not.
             if data.isascii() and b"\x7f" not in data:
                 return hashlib.sha256(data).hexdigest()
     return hashlib.sha256(_CANONICAL.encode(_convert_keys(value)).encode()).hexdigest()
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value consists of the types of JSON except floats: their texts differ between libraries."""
+    """Return whether a value consists of the types of JSON except floats, which the two libraries write differently."""
     value_type = type(value)
     if value_type is dict:
         for key, item in value.items():

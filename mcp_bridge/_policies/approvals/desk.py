@@ -1,4 +1,10 @@
-"""The desk: questions of running calls for users who are not at the client, and the users who can answer them."""
+"""The desk: asks users of the page and at terminals the questions of running calls.
+
+A call puts its question on the desk and waits for the first valid answer. Each open page and each connected terminal is
+an `Approver`. The call waits as long as an approver who may answer is connected; if none is, `wait_for_answer` returns
+None, and the caller applies its default. If the client asks its user the same question, the call waits without an
+approver too.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +60,11 @@ class OpenQuestion:
         params: The parameters of the elicitation, for a form.
         check: Raises ValueError for an invalid answer to the form.
         principal: The principal of the call that asks.
-        is_beside: Whether the client is asked too. The question then waits even if no user is connected.
+        is_client_asked: Whether the client is asked too. The question then waits even if no user is connected.
         answer: The first valid answer.
         outcome: Why a question has no answer: `withdrawn`, or `client` if the client answered.
-        settled: Set with the answer, and when the last user has left.
+        settled: Wakes the call that waits for the answer: set with the answer, and when the last user has left. In the
+            second case, a new event replaces it, because the question may go on waiting.
     """
 
     number: int
@@ -68,7 +75,7 @@ class OpenQuestion:
     params: Mapping[str, Any] | None = None
     check: Callable[[Any], object] | None = None
     principal: str | None = None
-    is_beside: bool = False
+    is_client_asked: bool = False
     since: float = field(default_factory=time.time)
     answer: DeskAnswer | None = None
     outcome: Literal["withdrawn", "client"] = "withdrawn"
@@ -117,13 +124,14 @@ class QuestionDesk:
     """Asks all users who can answer. The first valid answer counts.
 
     Args:
-        wait: Seconds that a question waits for a user to connect.
+        wait: Seconds that an approval waits for a user to connect.
         ttl: Seconds that a question waits for the answer of a connected user.
         redactor: Removes secrets from the questions.
         serves_terminals: Whether users at terminals can connect, once `is_open` is set.
 
     Attributes:
-        is_beside_clients: Whether users are asked although the client can ask, as soon as a call asks for approval.
+        asks_with_clients: Whether users are asked for approval at the same time as the client, not only if the client
+            cannot ask.
         is_open: Whether users at terminals can connect now.
         decisions: The latest decisions about calls.
         on_question: Called with each question, and again once it is settled.
@@ -138,7 +146,7 @@ class QuestionDesk:
         redactor: Redactor | None = None,
         serves_terminals: bool = False,
     ) -> None:
-        self.is_beside_clients = False
+        self.asks_with_clients = False
         self.serves_terminals = serves_terminals
         self.is_open = False
         self.decisions: deque[RecordedDecision] = deque(maxlen=MAX_DECISIONS)
@@ -150,7 +158,7 @@ class QuestionDesk:
         self._numbers = itertools.count(1)
         self._approvers: list[Approver] = []
         self._waiting: dict[int, OpenQuestion] = {}
-        self._arrived = anyio.Event()
+        self._approver_added = anyio.Event()
         self._expected_until = -math.inf
 
     @property
@@ -174,18 +182,21 @@ class QuestionDesk:
         scopes: Sequence[Scope],
         *,
         principal: str | None = None,
-        is_beside: bool = False,
+        is_client_asked: bool = False,
     ) -> Iterator[OpenQuestion]:
         """Ask whether a call may run. At the end of the block, a question without an answer is withdrawn."""
         question = self._make_question(tool, arguments, prompt, principal)
-        question.scopes, question.is_beside = scopes, is_beside
+        question.scopes = scopes
+        question.is_client_asked = is_client_asked
         with self._hold_question(question):
             yield question
 
     async def ask_form(
         self, tool: str, params: Mapping[str, Any], check: Callable[[Any], object], *, principal: str | None
     ) -> DeskAnswer | None:
-        """Return a user's valid answer to an elicitation, None if no user who can answer is connected or all have left.
+        """Ask the users of the page to fill in a form, and return the first valid answer.
+
+        Return None if no user who can answer is connected, or all have left.
 
         Args:
             tool: The name of the tool that asks.
@@ -196,18 +207,21 @@ class QuestionDesk:
         Raises QuestionExpired as `wait_for_answer` does.
         """
         question = self._make_question(tool, None, str(params.get("message", "")), principal)
-        question.params, question.check = self._redactor.redact_value(dict(params)), check
+        question.params = self._redactor.redact_value(dict(params))
+        question.check = check
         with self._hold_question(question):
             return await self.wait_for_answer(question)
 
     async def wait_for_answer(self, question: OpenQuestion) -> DeskAnswer | None:
-        """Return the answer, None if no user who can answer is connected or all have left.
+        """Return the answer, or None if no user who can answer is connected or all have left.
 
-        Raises QuestionExpired if they are connected and do not answer in time. While the client asks too, its limit
-        applies.
+        Raises QuestionExpired if users are connected and do not answer in time. If the client is asked too, the time
+        limit of the client's question applies instead.
         """
-        while question.answer is None and (question.is_beside or await self._wait_for_user(question)):
-            ttl = math.inf if question.is_beside else self._ttl
+        while question.answer is None:
+            if not question.is_client_asked and not await self._wait_for_user(question):
+                return None
+            ttl = math.inf if question.is_client_asked else self._ttl
             with anyio.move_on_after(ttl) as scope:
                 await question.settled.wait()
             if scope.cancelled_caught:
@@ -215,8 +229,8 @@ class QuestionDesk:
         return question.answer
 
     def leave_to_users(self, question: OpenQuestion) -> None:
-        """End the wait for an answer unless a user is connected: the client cannot ask."""
-        question.is_beside = False
+        """Report that the client cannot ask. The question then waits only for the users who are connected."""
+        question.is_client_asked = False
         self._wake(question)
 
     def record_decision(self, subject: ApprovalSubject, decision: ApprovalDecision) -> None:
@@ -232,14 +246,14 @@ class QuestionDesk:
     def add_approver(self, approver: Approver) -> None:
         """Let questions wait for these users if they can answer them."""
         self._approvers.append(approver)
-        self._arrived.set()
-        self._arrived = anyio.Event()
+        self._approver_added.set()
+        self._approver_added = anyio.Event()
 
     def remove_approver(self, approver: Approver) -> None:
         """End the wait of questions that only these users could answer."""
         self._approvers.remove(approver)
         for question in self.questions:
-            if not question.is_beside and not self._has_user(question):
+            if not question.is_client_asked and not self._has_user(question):
                 self._wake(question)
 
     def answer_question(self, question: OpenQuestion, value: Any, approver: Approver) -> None:
@@ -271,6 +285,7 @@ class QuestionDesk:
 
     @contextmanager
     def _hold_question(self, question: OpenQuestion) -> Iterator[None]:
+        """Show the question to the users during the block."""
         self._waiting[question.number] = question
         self.on_question(question, is_settled=False)
         try:
@@ -283,13 +298,13 @@ class QuestionDesk:
     async def _wait_for_user(self, question: OpenQuestion) -> bool:
         """Wait until a user who can answer is connected, at most `wait` seconds. Return whether one is connected."""
         began = anyio.current_time()
-        # Terminals show no forms, so a form does not wait for them.
+        # Only approvals have scopes. Forms do not wait, because terminals, which connect later, show no forms.
         while not self._has_user(question) and question.scopes:
             seconds = max(began + self._wait, self._expected_until) - anyio.current_time()
             if seconds <= 0:
                 break
             with anyio.move_on_after(seconds):
-                await self._arrived.wait()
+                await self._approver_added.wait()
         return self._has_user(question)
 
     def _has_user(self, question: OpenQuestion) -> bool:
@@ -297,5 +312,7 @@ class QuestionDesk:
 
     @staticmethod
     def _wake(question: OpenQuestion) -> None:
-        event, question.settled = question.settled, anyio.Event()
+        """Let the waiting call check again whether a user can answer."""
+        event = question.settled
+        question.settled = anyio.Event()
         event.set()

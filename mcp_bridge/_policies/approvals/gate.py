@@ -1,4 +1,4 @@
-"""Approvals of calls: a remembered decision, else the user's choice, else the default of the question.
+"""Asks for approval of calls. The policy `approval` and the hooks of Amplifier modules use it.
 
 A question is resolved in this order:
 
@@ -54,7 +54,8 @@ _TOO_LONG = (
 class ApprovalQuestion:
     """One question about one call. `options` is None if its author declares none; `timeout` is in seconds.
 
-    `about` is a further value to approve, such as the result of the call. `details` are shown instead of the arguments.
+    `about` is a further value to approve, such as the result of the call; with it, the arguments are not shown.
+    `details` are shown instead of the arguments.
     """
 
     tool: str
@@ -98,12 +99,15 @@ class ApprovalGate:
         return await self._record_decision(subject, decision, ctx)
 
     async def find_decision(self, question: ApprovalQuestion, ctx: RunningCall) -> ApprovalDecision | None:
-        """Return the remembered decision of a question, without asking the user."""
+        """Return the remembered decision about a question, without asking the user."""
         subject, options = self._prepare(question, ctx)
         return await self._find_remembered(subject, options, ctx.since)
 
     async def find_late_decision(self, question: ApprovalQuestion, ctx: RunningCall) -> ApprovalDecision | None:
-        """Return the user's late answer to a question that timed out, None if the client's next request has none."""
+        """Return the decision in the user's late answer to a question that timed out.
+
+        Return None if the client's next request has no answer.
+        """
         subject, options = self._prepare(question, ctx)
         decision = await _read_decision(question, ctx.wait_for_late_answer(question.show().text, Literal[options]))
         if decision is None:
@@ -140,7 +144,10 @@ class ApprovalGate:
     async def _find_remembered(
         self, subject: ApprovalSubject, options: tuple[Any, ...], since: float | None
     ) -> ApprovalDecision | None:
-        """Return a remembered decision that these options offer, unless it is newer than a question asked `since`."""
+        """Return a remembered decision whose scope is one of the options.
+
+        If another instance has already asked the user, at the time `since`, a newer decision does not count.
+        """
         if self.policy.grants is None:
             return None
         began = self._clock()
@@ -165,7 +172,7 @@ class ApprovalGate:
             reason = f"No user answered within {question.timeout:g} seconds. Retry the call to ask again."
             decision = ApprovalDecision(scope=default, how="timeout", reason=reason)
         if decision.how in {"default", "timeout"} and decision.is_allowed:
-            # The client's next request may have the user's answer. A late denial counts more than the default.
+            # The client's next request may have the user's answer, and a denial must prevail over the default.
             late_answer = ctx.wait_for_late_answer(question.show().text, Literal[options])
             decision = await _read_decision(question, late_answer) or decision
         if decision.seconds is None:
@@ -177,7 +184,7 @@ class ApprovalGate:
     ) -> ApprovalDecision:
         """Ask the user at the client, else those at the desk. Raises the errors of `ctx.ask` if none can be asked."""
         desk = self.policy.desk
-        if desk is not None and desk.is_beside_clients:
+        if desk is not None and desk.asks_with_clients:
             return await _ask_everyone(desk, question, options, ctx)
         try:
             return await _ask_client(question, options, ctx)
@@ -232,6 +239,7 @@ async def _ask_everyone(
     async def ask_client() -> None:
         try:
             decision = await _ask_client(question, options, ctx)
+            # A user at the desk may have answered first.
             if open_question.is_open:
                 decisions.append(decision)
                 open_question.outcome = "client"
@@ -243,16 +251,17 @@ async def _ask_everyone(
             errors.append(error)
             tasks.cancel_scope.cancel()
 
-    with ctx.release_holds(), _ask_desk(desk, question, options, ctx, is_beside=True) as open_question:
+    with ctx.release_holds(), _ask_desk(desk, question, options, ctx, is_client_asked=True) as open_question:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask_client)
             try:
                 await desk.wait_for_answer(open_question)
             except QuestionExpired as error:
-                # The task group would raise an ExceptionGroup.
+                # If it were raised here, the task group would raise an ExceptionGroup.
                 errors.insert(0, error)
             tasks.cancel_scope.cancel()
     if open_question.answer is not None:
+        # With a shared store, another instance may continue the call, and would not know this answer.
         await ctx.wait_until_owned()
         return _read_desk_answer(question, open_question.answer)
     if not decisions:
@@ -265,7 +274,9 @@ async def _ask_client(question: ApprovalQuestion, options: tuple[Any, ...], ctx:
     from mcp_bridge._contracts.question import ApprovalForm
 
     async def put_form() -> Any:
-        return (await ctx.put({"": ApprovalForm(question.show().text, Literal[options])}))[""]
+        # There is only one question, so its key may be any text.
+        answers = await ctx.put({"": ApprovalForm(question.show().text, Literal[options])})
+        return answers[""]
 
     decision = await _read_decision(question, put_form())
     assert decision is not None
@@ -278,12 +289,16 @@ def _ask_desk(
     options: tuple[Any, ...],
     ctx: RunningCall,
     *,
-    is_beside: bool = False,
+    is_client_asked: bool = False,
 ) -> AbstractContextManager[OpenQuestion]:
-    scopes = [scope for scope in dict.fromkeys(map(parse_option_scope, options)) if scope != "deny"]
+    scopes: list[Scope] = []
+    for option in options:
+        scope = parse_option_scope(option)
+        if scope != "deny" and scope not in scopes:
+            scopes.append(scope)
     arguments = question.details or question.arguments
     return desk.ask_approval(
-        question.tool, arguments, question.prompt, scopes, principal=ctx.principal, is_beside=is_beside
+        question.tool, arguments, question.prompt, scopes, principal=ctx.principal, is_client_asked=is_client_asked
     )
 
 
@@ -309,9 +324,11 @@ async def _read_decision(
     if answer is None:
         return None
     if answer.accepted:
-        choice, scope = answer.data, parse_option_scope(answer.data)
+        choice = answer.data
+        scope = parse_option_scope(choice)
     else:
-        choice, scope = answer.action, "deny"
+        choice = answer.action
+        scope = "deny"
     logger.info("tool %r: the user chose %r", question.tool, choice)
     return ApprovalDecision(scope=scope, how="elicitation", seconds=answer.seconds, is_repeated=answer.again)
 

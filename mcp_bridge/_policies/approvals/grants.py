@@ -1,4 +1,8 @@
-"""Remembered decisions: grants in a store, which other instances share and `mcp-bridge approvals` can revoke."""
+"""Remembered decisions of users: grants, in a store that several instances can share.
+
+A user who allows a call for a session or always creates a grant, so that the same call does not ask again. The command
+`mcp-bridge approvals` lists and revokes grants.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ logger = logging.getLogger("mcp_bridge.approvals")
 DEFAULT_EXPIRY = 30 * 86400.0
 """Seconds that a decision is remembered."""
 MAX_SESSION_TIME = 86400.0
-"""Seconds for which a decision for a session applies, because the end of a session is not always known."""
+"""The maximum number of seconds for which a decision for a session applies. The end of a session is not always known,
+so it cannot end the grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A remembered decision. `arguments` and `session` are hashes; `at` and `until` are seconds since 1970."""
+    """A remembered decision. `arguments` and `session` are hashes; `at` and `until` are in seconds since 1970."""
 
     id: str
     tool: str
@@ -36,7 +41,10 @@ class Grant:
 
 
 class GrantStore:
-    """The grants of one `bridge` in a store, each for `expires` seconds at most. `clock` gives seconds since 1970."""
+    """The grants of one server in a store, each valid for at most `expires` seconds.
+
+    `bridge` is the name of the server. `clock` returns seconds since 1970.
+    """
 
     def __init__(
         self, store: Store, *, bridge: str = "", expires: float = DEFAULT_EXPIRY, clock: Callable[[], float] = time.time
@@ -54,7 +62,7 @@ class GrantStore:
     async def find_grant(
         self, subject: ApprovalSubject, scopes: Container[Scope] = ("session", "always")
     ) -> Grant | None:
-        """Return the grant for a call, of its session or for always, if its scope is one of `scopes`."""
+        """Return the grant that allows a call in its session or always, if its scope is one of `scopes`."""
         if subject.session and "session" in scopes:
             grant = await self._read_grant(_build_id(subject, "session"))
             if grant is not None:
@@ -65,9 +73,11 @@ class GrantStore:
 
     async def add_grant(self, subject: ApprovalSubject, scope: Scope) -> None:
         """Remember that calls with this subject may run."""
-        ttl, session = self._expires, ""
+        ttl = self._expires
+        session = ""
         if scope == "session":
-            ttl, session = min(ttl, MAX_SESSION_TIME), _hash_name(subject.session)
+            ttl = min(ttl, MAX_SESSION_TIME)
+            session = _hash_name(subject.session)
         now = self._clock()
         grant = Grant(
             id=_build_id(subject, scope),
@@ -96,7 +106,7 @@ class GrantStore:
         await self._store.delete(self._prefix + id)
 
     async def _read_grant(self, id: str) -> Grant | None:
-        """Read a grant. Its time limit counts, even if the store keeps it longer."""
+        """Return a grant that is valid now. The store may keep it longer than that."""
         data = await self._store.get(self._prefix + id)
         if data is None:
             return None

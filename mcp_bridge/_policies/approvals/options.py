@@ -1,4 +1,4 @@
-"""The options of an approval, and for how long each allows a call."""
+"""The options from which a user chooses, such as "Allow for this session", and for how long each allows a call."""
 
 from __future__ import annotations
 

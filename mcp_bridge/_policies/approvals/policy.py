@@ -1,4 +1,4 @@
-"""The approval policy, and the default places of its data."""
+"""How the approvals of a server are set up, and where their data is by default."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class ApprovalPolicy:
 
     def describe_alternatives(self) -> str:
         """Describe how a user can be asked if the client cannot ask."""
-        client, command = "a client that supports elicitation", f"`mcp-bridge approvals {self.file}`"
+        client = "a client that supports elicitation"
+        command = f"`mcp-bridge approvals {self.file}`"
         if self.file and (self.desk is None or not self.desk.serves_terminals):
             return f"Use {client}, or set `approvals.terminal: true` and run {command}; then retry the call."
         if self.file and self.desk is not None and self.desk.is_open:

@@ -1,7 +1,7 @@
-"""The text of a question about a call: every argument with its length, and no invisible characters.
+"""Builds the text of a question about a call, which shows every argument with its length.
 
-The caller of a tool chooses the names, the order and the lengths of arguments, and must not hide an argument behind
-others. So the shortest values come first, and only the longest are truncated.
+The caller of a tool chooses the names, the order and the lengths of arguments, and must not be able to hide an argument
+behind others. So the shortest values come first, only the longest are truncated, and invisible characters are escaped.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Any, NamedTuple
 MAX_SHOWN = 10_000
 """The maximum number of characters of a prompt, or of the arguments, that a question shows."""
 _MAX_NODES = 2_000
+"""The maximum number of values and containers in the arguments that are visited."""
 _MIN_VALUE = 40
-_CUT = " … truncated"
+"""The minimum number of characters of a truncated value. If there is no room for them, the value is left out."""
+_TRUNCATION_MARK = " … truncated"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Characters that Unicode counts as letters, marks or symbols, but that have no shape (Default_Ignorable, U+2800)."""
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that Python counts as printable, because they are letters, marks or symbols in Unicode, but that have no
+shape (Default_Ignorable, U+2800)."""
 
 
 class ShownText(NamedTuple):
@@ -34,7 +39,7 @@ def escape_invisible(text: str) -> str:
         return text
     characters: list[str] = []
     for char in text:
-        if char == "\n" or (char.isprintable() and _BLANK.fullmatch(char) is None):
+        if char == "\n" or (char.isprintable() and _INVISIBLE.fullmatch(char) is None):
             characters.append(char)
         else:
             characters.append(json.dumps(char)[1:-1])
@@ -50,7 +55,10 @@ def show_prompt(prompt: str) -> ShownText:
 
 
 def show_arguments(arguments: Any) -> ShownText:
-    """Return a line for each value in the arguments, shortest first: its path, its length and the value as JSON."""
+    """Return a line for each value in the arguments, shortest first: its path, its length and the value as JSON.
+
+    The remaining room is divided equally among the remaining values, so what short values leave is for the long ones.
+    """
     values, is_whole = _flatten_arguments(arguments)
     values.sort(key=lambda value: len(value.text))
     room = MAX_SHOWN
@@ -59,33 +67,43 @@ def show_arguments(arguments: Any) -> ShownText:
         head = f"- {value.path} (length {value.length:,}): "
         share = max(room // (len(values) - index), len(head) + _MIN_VALUE)
         line = head + value.text
-        if len(line) > share:
-            line = head + value.text[: max(share - len(head) - len(_CUT), 0)] + _CUT
+        is_truncated = len(line) > share
+        if is_truncated:
+            length = max(share - len(head) - len(_TRUNCATION_MARK), 0)
+            line = head + value.text[:length] + _TRUNCATION_MARK
         if len(line) > room:
             break
-        is_whole = is_whole and not line.endswith(_CUT)
+        if is_truncated:
+            is_whole = False
         lines.append(line)
         room -= len(line) + 1
-    is_whole = is_whole and len(lines) == len(values)
+    if len(lines) < len(values):
+        is_whole = False
     if not is_whole:
         lines.append("- … (not everything is shown)")
     return ShownText("\n".join(lines), is_whole)
 
 
 class _Value(NamedTuple):
+    """A value in the arguments: its path, its original length, and its text, which may end earlier."""
+
     path: str
     length: int
     text: str
 
 
 def _flatten_arguments(arguments: Any) -> tuple[list[_Value], bool]:
-    """Return the values in the arguments that are not containers, and empty containers; and whether these are all."""
+    """Return the values in the arguments, in their order, and whether these are all.
+
+    Instead of an object or an array, its members are returned, unless it is empty.
+    """
     values: list[_Value] = []
     waiting: list[tuple[str, Any]] = [("", arguments)]
     for _ in range(_MAX_NODES):
         if not waiting:
             break
         path, value = waiting.pop()
+        # The members are reversed, because the last one is visited first.
         if isinstance(value, Mapping) and value:
             waiting += reversed([(_extend_path(path, key), item) for key, item in value.items()])
         elif isinstance(value, list | tuple) and value:

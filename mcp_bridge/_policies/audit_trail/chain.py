@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 FIRST = "0" * 64
-"""The hash in place of that of a previous record, for the first one."""
+"""The previous hash of the first record."""
 
 
 class ChainedRecord(NamedTuple):
@@ -43,7 +43,7 @@ class ChainReport(NamedTuple):
         head: The last intact record.
         broken: The number of the first record that does not match, or None.
         problem: The problem of this record.
-        has_expected: Whether a record has the expected hash; True without one.
+        has_expected: Whether a record has the expected hash; True if none is expected.
     """
 
     checked: int
@@ -69,14 +69,18 @@ def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRe
     `anchors` are the records in which the retention declares the records that it has removed. `expected` is the hash,
     or the beginning of the hash, of one of the records; empty for none.
     """
-    head, checked, removed, has_expected = Head(), 0, 0, not expected
+    head = Head()
+    checked = 0
+    removed = 0
+    has_expected = not expected
     for record in records:
         if not checked and record.seq != 1:
             start = _find_start(record.seq - 1, anchors)
             if start is None:
                 problem = f"the records before {record.seq} are missing, but the retention has not removed them"
                 return ChainReport(0, 0, head, record.seq, problem, has_expected)
-            head, removed = start, start.seq
+            head = start
+            removed = start.seq
             has_expected = has_expected or start.hash.startswith(expected)
         if record.seq != head.seq + 1:
             problem = f"the records {head.seq + 1} to {record.seq - 1} are missing"
@@ -84,13 +88,14 @@ def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRe
         if record.hash != compute_hash(head.hash, record.text):
             problem = "its hash does not match its text and the previous hash"
             return ChainReport(checked, removed, head, record.seq, problem, has_expected)
-        head, checked = Head(record.seq, record.hash), checked + 1
+        head = Head(record.seq, record.hash)
+        checked += 1
         has_expected = has_expected or record.hash.startswith(expected)
     return ChainReport(checked, removed, head, has_expected=has_expected)
 
 
 def _find_start(seq: int, anchors: Iterable[ChainedRecord]) -> Head | None:
-    """Return the last removed record, as an anchor declares it."""
+    """Return the record with this number, if an anchor declares that the records up to it were removed."""
     for anchor in anchors:
         try:
             record = anchor.parse_record()

@@ -1,4 +1,8 @@
-"""The SQLite file of an audit trail: its tables, and connections to it."""
+"""The SQLite file of an audit trail: its tables, and connections to it.
+
+Triggers reject statements that would break the chain: records get consecutive numbers, do not change, and are removed
+only up to an anchor. The writer relies on the first one to notice that another process has appended a record.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from mcp_bridge._policies.audit_trail.chain import Head
 
 Synchronous = Literal["normal", "full"]
 """Whether a record survives a power failure once it is written (`full`), or only the end of the process (`normal`)."""
-BUSY = 5.0
+BUSY_TIMEOUT = 5.0
 """Seconds that an operation waits for another process to release the file."""
 _APPLICATION = 0x6D637061
 """SQLite's application id of audit trails: `mcpa`."""
@@ -72,7 +76,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
             has_log = os.stat(f"{path}-wal").st_size > 0
         if has_log or _is_damaged(error):
             raise to_file_error(path, error) from error
-    # The folder is not writable. There is no write-ahead log, so the database is complete.
+    # SQLite fails if it cannot write in the folder, unless the file is declared immutable. As there is no write-ahead
+    # log, the file itself is complete.
     try:
         return _open_checked(path, "ro&immutable=1")
     except sqlite3.Error as error:
@@ -124,7 +129,9 @@ def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlit
 
 
 def _open_connection(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY, isolation_level=None)
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT, isolation_level=None
+    )
 
 
 def _check_or_create(database: sqlite3.Connection, path: Path) -> None:

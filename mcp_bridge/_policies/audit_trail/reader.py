@@ -1,4 +1,4 @@
-"""Reads audit trails: the latest records, those after a record, and the verification."""
+"""Reads and verifies audit trails, for the command `mcp-bridge audit` and the page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AuditQuery(NamedTuple):
     def build_conditions(self) -> dict[str, str | int]:
         """Return the conditions in SQL, each with its value."""
         conditions = {
-            # GLOB also has sets, such as [a-z].
+            # GLOB also interprets sets, such as [a-z]. The set [[] matches the bracket itself.
             "name GLOB ?": self.name and self.name.replace("[", "[[]"),
             "principal = ?": self.principal,
             "outcome = ?": self.outcome,

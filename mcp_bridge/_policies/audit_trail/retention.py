@@ -16,7 +16,7 @@ from mcp_bridge._policies.audit_trail.database import INSERT, read_head, read_pr
 CHUNK = 1000
 """The maximum number of records in one removal, so that calls do not wait for long."""
 INTERVAL = 512
-"""The number of records between two checks."""
+"""The number of new records after which the writer checks the limits again."""
 _OLDEST = "SELECT seq, hash, time FROM records ORDER BY seq LIMIT ?"
 
 
@@ -59,13 +59,16 @@ def _is_exceeded(database: sqlite3.Connection, retention: Retention) -> bool:
 
 def _remove_oldest(database: sqlite3.Connection, retention: Retention) -> int:
     head = read_head(database)
-    is_too_large, limit = _is_too_large(database, retention), _find_limit(retention)
-    count, last = 0, Head()
+    is_too_large = _is_too_large(database, retention)
+    limit = _find_limit(retention)
+    count = 0
+    last = Head()
     for seq, digest, time_of_record in database.execute(_OLDEST, (CHUNK,)).fetchall():
         # The latest record stays, and so do all records after the first one that is young enough.
         if seq >= head.seq or not (is_too_large or time_of_record < limit):
             break
-        count, last = count + 1, Head(seq, digest)
+        count += 1
+        last = Head(seq, digest)
     if not count:
         return 0
     date = format_time(time.time())

@@ -1,6 +1,6 @@
-"""Writes audit records in a thread, so that a call costs little and gets its result only once its record is stored.
+"""Writes audit records in a thread. A call gets its result only once its record is stored.
 
-The way of a record, on asyncio:
+A record is written as follows, on asyncio:
 
 1. The call creates a future and adds its record to those of the current iteration of the event loop (`WaitingLoop`).
    At the end of the iteration, all of them are put into the queue of the writer.
@@ -10,7 +10,7 @@ The way of a record, on asyncio:
    the next batch that can be written begins with a record of the gap.
 4. One callback per event loop resolves all futures of the batch (`_settle`). The calls return their results, or fail.
 
-So with many calls at once the cost of a commit is shared. On trio, calls wait for events instead of futures.
+So concurrent calls share the cost of a commit. On trio, calls wait for events instead of futures.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ Waiter = asyncio.Future[None] | anyio.Event
 LINGER = 0.2
 """Seconds for which the file stays open after the last record, unless `run` keeps it open."""
 MAX_BATCH = 256
-"""The maximum number of records in one transaction. They are one statement, because each one waits for the GIL."""
+"""The maximum number of records in one transaction. They are one statement, because the thread has to wait for the GIL
+after each statement."""
 
 
 class PendingRecord:
-    """A record that waits for the writer. One without a text only proves that the file can be written."""
+    """A record that waits for the writer. If `text` is empty, the writer only checks that the file can be written."""
 
     __slots__ = ("error", "loop", "text", "waiter")
 
     def __init__(self, text: str, loop: WaitingLoop | None = None, waiter: Waiter | None = None) -> None:
         self.text = text
         self.error: AuditFileError | None = None
-        self.loop, self.waiter = loop, waiter
+        self.loop = loop
+        self.waiter = waiter
 
 
 class WaitingLoop:
@@ -77,7 +79,7 @@ class WaitingLoop:
     async def wait_until_stored(self, text: str) -> None:
         """Wait until the record is stored. Raises AuditFileError."""
         if isinstance(self.token, asyncio.AbstractEventLoop):
-            # A future costs a third of an event.
+            # A future costs a third of what an event costs.
             future = self.token.create_future()
             pending = PendingRecord(text, self, future)
             if not self._new_records:
@@ -99,7 +101,8 @@ class WaitingLoop:
             self._call_soon(partial(_wake_all, waiters))
 
     def _put_new_records(self) -> None:
-        records, self._new_records = self._new_records, []
+        records = self._new_records
+        self._new_records = []
         self._put(records)
 
 
@@ -134,7 +137,7 @@ class AuditWriter:
         await self._find_loop().wait_until_stored(_encode(record))
 
     async def check_file(self) -> None:
-        """Wait for proof that records can be stored again after a failure. Raises AuditFileError."""
+        """Check that records can be stored again after a failure. Raises AuditFileError."""
         await self._find_loop().wait_until_stored("")
 
     def append_soon(self, record: Mapping[str, Any]) -> None:
@@ -175,7 +178,7 @@ class AuditWriter:
         # The thread decides again how long it waits for records.
         self._queue.put(None)
 
-    # The thread
+    # The methods below run in the thread.
 
     def _run_thread(self) -> None:
         database: sqlite3.Connection | None = None
@@ -196,7 +199,7 @@ class AuditWriter:
             database.close()
 
     def _take_batch(self) -> Sequence[PendingRecord]:
-        """Wait for records, and return them; an empty batch ends the thread."""
+        """Wait for records, and return them. An empty batch ends the thread."""
         batch: list[PendingRecord] = []
         while not batch:
             with suppress(Empty):
@@ -207,6 +210,7 @@ class AuditWriter:
                     if len(batch) == MAX_BATCH:
                         break
                     pending = self._queue.get_nowait()
+            # `_put` takes this lock after it has added records, so either they are seen here, or it starts a thread.
             with self._lock:
                 if not batch and not self._holders and self._queue.empty():
                     self._is_running = False
@@ -214,7 +218,8 @@ class AuditWriter:
         return batch
 
     def _open_file(self) -> sqlite3.Connection:
-        self._head, self._unchecked = None, INTERVAL
+        self._head = None
+        self._unchecked = INTERVAL
         return open_for_writing(self.path, self._synchronous)
 
     def _write(self, database: sqlite3.Connection, batch: Sequence[PendingRecord]) -> None:
@@ -254,7 +259,8 @@ class AuditWriter:
             self._gap = {"time": format_time(time.time()), "kind": "gap", "lost": 0, "reason": str(error)}
         for pending in batch:
             pending.error = error
-            self._gap["lost"] += bool(pending.text)
+            if pending.text:
+                self._gap["lost"] += 1
 
     def _settle(self, batch: Sequence[PendingRecord]) -> None:
         waiting: dict[WaitingLoop, list[Waiter]] = {}
@@ -272,7 +278,9 @@ class AuditWriter:
         self._unchecked = 0
         try:
             if remove_old_records(database, self._retention):
-                self._head, self._unchecked = None, INTERVAL
+                # The anchor is the last record now, and there may be more to remove after the next batch.
+                self._head = None
+                self._unchecked = INTERVAL
         except sqlite3.Error as error:
             logger.warning("old records of the audit trail %s were not removed: %s", self.path, error)
 
@@ -282,7 +290,8 @@ def _insert(database: sqlite3.Connection, head: Head, texts: Sequence[str]) -> H
     values: list[Any] = []
     seq, last = head
     for text in texts:
-        seq, last = seq + 1, compute_hash(last, text)
+        seq += 1
+        last = compute_hash(last, text)
         values += (seq, text, last)
     database.execute(INSERT + ", (?, ?, ?)" * (len(texts) - 1), values)
     return Head(seq, last)

@@ -34,17 +34,22 @@ _FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "jsonc"
 SUFFIXES = tuple(_FORMATS)
 
 _LARGEST = 2**64
-# Messages show the parts of a plugin's name alone.
+# Messages about a plugin show a part of its name, such as the module of `module:Name`.
 _SEPARATORS = re.compile(r"[:.]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Plain data with the file it came from (`path`, empty when there is none).
+    """The data of a settings file.
 
-    `hidden_places` are the key paths whose text came from the environment, `secrets` the values: no message shows
-    either. `visible_secrets` are those of the secrets that clients may see. `entry_problems` are the problems that
-    concern one entry each, by its place.
+    Attributes:
+        path: The file; empty if there is none.
+        data: The data, without references to the environment once these are replaced.
+        lines: The line of each key path, counted from 1.
+        hidden_places: The key paths with text from the environment. No message shows this text.
+        secrets: The values from the environment. No message shows them.
+        visible_secrets: The secrets that clients may see.
+        entry_problems: The problems that concern only one entry each, by the key path of the entry.
     """
 
     path: str
@@ -56,15 +61,17 @@ class Document:
     entry_problems: Mapping[KeyPath, ConfigError] = field(default_factory=dict, repr=False)
 
     def get_line(self, where: Sequence[PathStep]) -> int | None:
-        """Return the line, from 1, of a key path or of its nearest ancestor that has one."""
+        """Return the line of a key path, or of its nearest ancestor that has one, counted from 1."""
         return find_nearest_line(self.lines, where)
 
     def make_error(self, where: Sequence[PathStep], problem: str, hint: str = "") -> ConfigError:
         """Make an error with file, line and key path. Redact values from the environment in that place."""
         place = tuple(where)
         if any(hidden_place[: len(place)] == place for hidden_place in self.hidden_places):
-            pieces = {piece for value in self.secrets for piece in (value, *_SEPARATORS.split(value))}
-            problem = redact_values(problem, (piece for piece in pieces if len(piece) >= SHORTEST_SECRET))
+            pieces: set[str] = set()
+            for value in self.secrets:
+                pieces.update((value, *_SEPARATORS.split(value)))
+            problem = redact_values(problem, [piece for piece in pieces if len(piece) >= SHORTEST_SECRET])
         return ConfigError(
             problem, path=self.path or None, line=self.get_line(where), where=format_key_path(where), hint=hint
         )
@@ -138,7 +145,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_values(document: Document) -> None:
-    """Raise ConfigError for values without a form in some format."""
+    """Raise ConfigError for values that one of the formats cannot represent."""
     for place, value in walk_values(document.data):
         if len(place) > MAX_DEPTH:
             raise document.make_error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")

@@ -39,9 +39,9 @@ from mcp_bridge._settings.documents.syntax import (
 )
 
 MAX_READ: Mapping[Format, int] = {"json": 64 << 20, "jsonc": 4 << 20, "yaml": 1 << 18, "toml": 1 << 20}
-"""Characters that a text may have. The parser of YAML is written in Python, and slow."""
+"""The maximum number of characters of a text that is only read. The parser of YAML is written in Python, and slow."""
 MAX_EDITED: Mapping[Format, int] = {**MAX_READ, "json": 4 << 20, "yaml": 1 << 16}
-"""The same for an edit, which needs the position of each value."""
+"""The maximum number of characters of a text that is edited, for which the positions of its values are needed too."""
 
 Change = Mapping[str, Any]
 """JSON data about an edit of one entry: the text that it replaced (`old`), how many characters before and after the
@@ -125,10 +125,13 @@ def describe_change(
         path = _find_entry(_parse_text(format, new, MAX_EDITED, target), target)
     if path.entry is None:
         raise make_unsafe_error("there is no such entry", where=target.where)
-    # The change covers the entry in both texts, and all characters around it that differ.
-    start, tail = path.entry.start, len(new) - path.entry.end
+    # The change covers the entry in both texts, and all characters around it that differ. `tail` is the number of
+    # characters after it.
+    start = path.entry.start
+    tail = len(new) - path.entry.end
     if old_path.entry is not None:
-        start, tail = min(start, old_path.entry.start), min(tail, len(old) - old_path.entry.end)
+        start = min(start, old_path.entry.start)
+        tail = min(tail, len(old) - old_path.entry.end)
     start = min(start, _count_equal_characters(old, new))
     tail = min(tail, _count_equal_characters(old[start:][::-1], new[start:][::-1]))
     change: dict[str, Any] = {
@@ -148,7 +151,8 @@ def revert_change(
 ) -> str:
     """Return the text as it was before the change of the entry `name`.
 
-    Where the entry or what was written with it has changed since, only the entry is removed, or gets its former data.
+    If the entry, or the text that was written with it, has changed since, other bytes may differ: the entry is removed,
+    or gets its former data.
 
     Raises UnsafeEdit if the text cannot be edited without risk. The error has no path: set it.
     """
@@ -171,7 +175,7 @@ def revert_change(
 
 
 def has_other_content(format: Format, text: str, opening: str) -> bool:
-    """Whether a text has more than the opening of a new file and empty containers.
+    """Return whether a text has more than empty containers and what a new file begins with (`opening`).
 
     Raises UnsafeEdit for an invalid text. The error has no path: set it.
     """
@@ -237,12 +241,14 @@ def _parse_text(
         from mcp_bridge._settings.documents.yaml_syntax import check_editable
 
         check_editable(text)
-    # The tree goes down to the members of the entry.
-    return parse_source(format, text, depth=len(target.within) + 2 if target is not None else None)
+    if target is None:
+        return parse_source(format, text)
+    # The tree has to contain the members of the entry: one level for the container, and one for the entry.
+    return parse_source(format, text, depth=len(target.within) + 2)
 
 
 def parse_source(format: Format, text: str, *, depth: int | None = None, strict: bool = False) -> SourceText:
-    """Parse a text. Only the parser of its format is imported: ruamel.yaml takes 20 ms."""
+    """Parse a text. Only the parser of its format is imported, because importing ruamel.yaml takes 20 ms."""
     if format == "toml":
         from mcp_bridge._settings.documents.toml_syntax import TomlText
 
@@ -368,7 +374,7 @@ def _is_named(item: Any, target: EditTarget) -> bool:
 
 
 def _is_same(first: Any, second: Any) -> bool:
-    """Whether values are equal as JSON: `1`, `1.0` and `true` differ, the order of keys does not matter."""
+    """Return whether values are equal as JSON: `1`, `1.0` and `true` differ, the order of keys does not matter."""
     return json.dumps(first, sort_keys=True, default=str) == json.dumps(second, sort_keys=True)
 
 

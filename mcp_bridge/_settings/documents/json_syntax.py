@@ -1,7 +1,10 @@
-"""JSON, and JSON with comments and trailing commas: where its values are, and how an entry is written among others.
+"""JSON texts, with or without comments and trailing commas: the positions of values, and edits of an entry.
 
-Python's parser decides what is valid: comments and trailing commas are blanked out for it. The tokens of a text that
-it accepts give the positions.
+Python's parser decides what is valid. Before that, comments and trailing commas are replaced by spaces, so that all
+positions stay. The positions of values are those of the tokens of the text (`_build_tree`).
+
+A new entry is written like its neighbours: on lines with their indentation, or in one line (`_Layout`). When it is
+removed, the white space before it and one comma are removed too.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ INDENT = "  "
 WIDE = 64
 """White space in an empty container that is longer than this is left where it is, and not remembered."""
 
-# A string or comment that does not end takes the rest of the text: looking for its end again and again is quadratic.
+# A string or comment that does not end extends to the end of the text, because another search for its end at each
+# quote or slash would take quadratic time.
 _TOKEN = re.compile(
     r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|//[^\r\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL
 )
@@ -92,7 +96,8 @@ class JsonText:
         node = entry.value
         layout = _detect_layout(self.text, self.root, node)
         is_wide = _has_break(self.text[node.start : node.end]) or (not node.members and layout.indent is not None)
-        layout = replace(layout, indent=_get_indent(self.text, entry.start) if is_wide else None)
+        indent = _get_indent(self.text, entry.start) if is_wide else None
+        layout = replace(layout, indent=indent)
         return splice(self.text, [(node.start, node.end, layout.format_value(value))])
 
     def remove(self, path: EntryPath) -> str:
@@ -130,11 +135,16 @@ class _Layout:
 
 
 def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Replace comments and trailing commas by spaces; the length and the lines stay."""
-    comments, blanks = [], list[tuple[int, int]]()
-    before, comma = "", -1
+    """Replace comments and trailing commas by spaces. The length and the lines stay."""
+    comments: list[tuple[int, int]] = []
+    commas: list[tuple[int, int]] = []
+    # The last token that is not a comment, and the position of a comma if it is one that may be trailing.
+    before = ""
+    comma = -1
     for match in _TOKEN.finditer(text):
-        piece, start, end = match.group(), match.start(), match.end()
+        piece = match.group()
+        start, end = match.span()
+        # A comment that does not end is left for the parser to reject. The shortest one that ends is `/**/`.
         if piece.startswith("//") or (piece.startswith("/*") and piece.endswith("*/") and len(piece) > 3):
             if piece[1] == "/" and re.search("[\u2028\u2029]", piece):
                 problem = "a character in a comment that some readers of JSON take for a line end"
@@ -142,10 +152,11 @@ def _replace_comments(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
             comments.append((start, end))
             continue
         if piece in "}]" and comma >= 0:
-            blanks.append((comma, comma + 1))
-        comma = start if piece == "," and before not in {"", ",", "[", "{", ":"} else -1
+            commas.append((comma, comma + 1))
+        follows_value = before not in {"", ",", "[", "{", ":"}
+        comma = start if piece == "," and follows_value else -1
         before = piece
-    pieces = [(start, end, _NOT_A_BREAK.sub(" ", text[start:end])) for start, end in (*comments, *blanks)]
+    pieces = [(start, end, _NOT_A_BREAK.sub(" ", text[start:end])) for start, end in (*comments, *commas)]
     return splice(text, pieces), comments
 
 
@@ -177,13 +188,16 @@ def _check_depth(text: str) -> None:
     """Raise ConfigError for deeply nested text. The limit of Python differs between its versions."""
     depth = 0
     for match in _TOKEN.finditer(text):
-        depth += (match[0] in "{[") - (match[0] in "}]")
+        if match[0] in "{[":
+            depth += 1
+        elif match[0] in "}]":
+            depth -= 1
         if depth > MAX_DEPTH:
             raise ConfigError(TOO_DEEP, line=get_line_number(text, match.start()), hint="Flatten it.")
 
 
 class _ConstantError(ValueError):
-    """NaN or Infinity: Python reads them, and JSON does not have them."""
+    """A text has NaN or Infinity, which Python's parser reads although JSON does not have them."""
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -191,11 +205,17 @@ def _reject_constant(name: str) -> NoReturn:
 
 
 def _build_tree(text: str, depth: int | None) -> Node:
-    """Build the tree of a valid text. Raises ConfigError for too many levels."""
-    # The only item of the list is the root.
-    node = top = Node(kind="list", start=0, end=len(text))
+    """Build the tree of a valid text. Containers below `depth` get no members.
+
+    The stack has the open containers, each with the commas and comments between its members.
+    """
+    # The root is the only item of this list.
+    top = Node(kind="list", start=0, end=len(text))
+    node = top
+    # The number of open containers below `depth`, whose tokens are skipped.
     skipped = 0
-    commas, comments = list[int](), list[tuple[int, int]]()
+    commas: list[int] = []
+    comments: list[tuple[int, int]] = []
     stack = [(top, commas, comments)]
     key: tuple[str, int, int] | None = None
     for match in _TOKEN.finditer(text):
@@ -203,15 +223,20 @@ def _build_tree(text: str, depth: int | None) -> Node:
         start, end = match.span()
         sign = piece[0]
         if skipped:
-            skipped += (sign in "{[") - (sign in "}]")
+            if sign in "{[":
+                skipped += 1
+            elif sign in "}]":
+                skipped -= 1
             node.end = end
         elif sign == "/":
             comments.append((start, end))
         elif sign == ",":
             commas.append(start)
         elif sign in "}]":
-            node = stack.pop()[0]
-            node.end, node.commas, node.comments = end, commas, comments
+            node, _, _ = stack.pop()
+            node.end = end
+            node.commas = commas
+            node.comments = comments
             _, commas, comments = stack[-1]
         elif sign == '"' and key is None and stack[-1][0].kind == "mapping":
             key = json.loads(piece) if "\\" in piece else piece[1:-1], start, end
@@ -247,14 +272,17 @@ def _insert_member(text: str, container: Node, layout: _Layout, member: str) -> 
 
 def _remove_member(text: str, container: Node, member: Member) -> Sequence[Piece]:
     """Remove a member, the white space before it, and one comma: the one after it, else the one before it."""
-    first, last = container.start + 1, container.end - 1
+    first = container.start + 1
+    last = container.end - 1
     ends = [sibling.end for sibling in container.members] + [end for _, end in container.comments]
     ends += [comma + 1 for comma in container.commas]
+    # The end of what precedes the member, and the start of the next one or of the closing bracket.
     before = max([first, *(end for end in ends if end <= member.start)])
     next_start = min([last, *(sibling.start for sibling in container.members if sibling.start >= member.end)])
     commas_after = [comma for comma in container.commas if member.end <= comma < next_start]
     commas_before = [comma for comma in container.commas if comma < member.start]
-    start, end = before, member.end
+    start = before
+    end = member.end
     pieces: list[Piece] = []
     if commas_after and not text[end : commas_after[0]].strip(_BLANK):
         end = commas_after[0] + 1
@@ -270,7 +298,7 @@ def _remove_member(text: str, container: Node, member: Member) -> Sequence[Piece
         if next_start < last and not _has_break(text[end : end + space]):
             start, end = member.start, end + space
     elif follows_line_comment and text[end:last].lstrip(" \t")[:1] not in {"\r", "\n"}:
-        # Without the line end before the member, the comment would take what follows.
+        # Without the line end before the member, the comment would include what follows.
         start = member.start
     if len(container.members) == 1 and not text[end:last].strip(_BLANK) and not follows_line_comment:
         end = last
@@ -310,6 +338,7 @@ def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
 
 
 def _list_indents(text: str, container: Node) -> Sequence[str]:
+    """Return the indentation of each member that begins its line. Only 1,000 characters before it are searched."""
     indents = []
     for member in container.members:
         indent = re.search(r"[\r\n]([ \t]*)\Z", text[max(member.start - 1000, 0) : member.start])

@@ -13,7 +13,7 @@ Lines: TypeAlias = dict[KeyPath, int]
 MAX_DEPTH = 64
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 
-_MAX_DOTTED = 200
+_MAX_PATH_TEXT = 200
 _PLAIN_KEY = re.compile(r"[\w$-]+")
 
 
@@ -27,7 +27,7 @@ def format_key_path(where: Sequence[PathStep]) -> str:
             text += f".{step}" if text else step
         else:
             text += f'["{step[:60]}"]'
-    return text if len(text) <= _MAX_DOTTED else f"{text[:_MAX_DOTTED]}…"
+    return text if len(text) <= _MAX_PATH_TEXT else f"{text[:_MAX_PATH_TEXT]}…"
 
 
 def find_nearest_line(lines: Mapping[KeyPath, int], where: Sequence[PathStep]) -> int | None:

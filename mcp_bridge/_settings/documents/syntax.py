@@ -1,4 +1,7 @@
-"""The common types of the three syntaxes: the target and the errors of an edit, and a tree of values with positions."""
+"""What the syntaxes of JSON, YAML and TOML have in common: a tree of values with positions, and the types of an edit.
+
+Example: in the JSON text `{"a": [1]}`, the root is a mapping from 0 to 10. Its member `a` has a list from 6 to 9.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class EditTarget:
         return ".".join([*self.within, self.name])
 
     def build_missing_member(self, value: dict[str, Any], depth: int) -> tuple[str | None, Any]:
-        """Return the key (None: an item) and the value to add `depth` keys down, with the missing containers."""
+        """Return the key and the value to add to the innermost container that exists, `depth` keys down.
+
+        The value contains the entry in its missing containers. The key is None if an item is added to a list.
+        """
         missing = self.within[depth:]
         nested: Any = [value] if self.listed else {self.name: value}
         for key in reversed(missing[1:]):
@@ -63,12 +69,12 @@ def detect_newline(text: str) -> str:
 
 Kind = Literal["mapping", "list", "scalar", "alias"]
 Piece = tuple[int, int, str]
-"""Where a replaced part begins and ends, and the new text."""
+"""A replacement: where the old text begins and ends, and the new text."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A value from its first to its last character, white space and comments around it excluded."""
+    """A value in a text. `start` and `end` exclude the white space and the comments around it."""
 
     kind: Kind
     start: int
@@ -113,7 +119,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPath:
-    """The path to an entry, as far as it exists in the text."""
+    """The path to an entry. It ends earlier if the text does not have all containers."""
 
     containers: Sequence[Node]
     """The root and the containers below it; empty in a text without a value."""
@@ -152,8 +158,9 @@ class SourceText(Protocol):
 
 
 def splice(text: str, pieces: Iterable[Piece]) -> str:
-    """Replace parts of the text. Parts at the same position stay in the given order."""
-    parts, at = [], 0
+    """Replace parts of the text. Insertions at the same position stay in the given order."""
+    parts: list[str] = []
+    at = 0
     for start, end, new in sorted(pieces, key=lambda piece: piece[0]):
         parts += [text[at:start], new]
         at = max(at, end)

@@ -1,7 +1,8 @@
-"""TOML: where its tables and keys are, and how an entry is written as a table at the end.
+"""TOML texts: the positions of tables and keys, and edits of an entry, which is a table.
 
-Python's parser decides what is valid but keeps no positions, so a tokenizer finds headers and keys again. Values
-inside an inline table or an array have the position of its key.
+`tomllib` decides what is valid, but keeps no positions. So a tokenizer splits the text into statements, each of which
+is a header such as `[servers.docs]` or a key with its value, and `_build_tree` follows them. Values inside an inline
+table or an array have the position of their statement. A new table is added at the end of the text.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from mcp_bridge._settings.documents.syntax import (
     splice,
 )
 
-# Text in three quotes that does not end takes the rest: looking for its end again and again is quadratic.
+# The alternatives, in this order: multi-line strings in double and in single quotes, strings in one line, comments,
+# signs and line ends, other words such as bare keys and numbers, and a quote that does not begin a string.
+# A multi-line string that does not end extends to the end of the text, because another search for its end at each of
+# its quotes would take quadratic time.
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'
     r"|\'\'\'.*?(?:'{3,5}|\Z)"
@@ -56,12 +60,12 @@ class _Statement:
 class TomlText:
     """A TOML text. Raises ConfigError for an invalid one, with the line if it is known."""
 
-    # Edits replace whole lines.
+    # Edits replace whole lines, so they move no comments.
     comments: Sequence[tuple[int, int]] = ()
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # This is first, because tomllib takes hours for a key of a million parts.
+        # This rejects keys of many parts, so it is first: tomllib takes hours for a key of a million parts.
         statements = [*_split_statements(text)]
         self.data: Any = _load_toml(text)
         self.root: Node | None = _build_tree(statements, self.data)
@@ -73,12 +77,20 @@ class TomlText:
             raise make_unsafe_error("not a table", line=get_line_number(self.text, node.start), where=where)
 
     def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
-        text, newline = self.text, detect_newline(self.text)
+        """Add the table at the end of the text, after an empty line."""
+        text = self.text
+        newline = detect_newline(text)
         ends_line = not text or text.endswith("\n")
-        gap = newline if text.strip() and not re.search(r"\n[ \t]*\r?\n\Z", text) else ""
-        gap = gap if ends_line else newline + gap
+        has_empty_line = re.search(r"\n[ \t]*\r?\n\Z", text) is not None
+        gap = "" if ends_line else newline
+        if text.strip() and not has_empty_line:
+            gap += newline
         block = format_table((*target.within, target.name), value, newline)
-        return f"{text}{gap}{block}{newline if ends_line else ''}"
+        new_text = f"{text}{gap}{block}"
+        # A text whose last line has no end keeps this style.
+        if ends_line:
+            new_text += newline
+        return new_text
 
     def replace(self, entry: Member, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the new table at the place of the first old one."""
@@ -96,13 +108,17 @@ class TomlText:
         if empty_line:
             start = empty_line.start()
         after = _LINE_END.match(text, end)
-        head, tail = text[:start], text[after.end() if after else end :]
-        if head and tail and not head.endswith("\n") and (line_end := _LINE_END.match(text, start)):
-            # The text that follows still begins a line.
-            head = text[: line_end.end()]
+        head = text[:start]
+        tail = text[after.end() if after else end :]
+        if head and tail and not head.endswith("\n"):
+            # The removed line end before the table is kept, so that the text that follows still begins a line.
+            line_end = _LINE_END.match(text, start)
+            if line_end is not None:
+                head = text[: line_end.end()]
         return head + tail
 
     def _get_tables(self, entry: Member, where: str) -> Sequence[tuple[int, int]]:
+        """Return the tables of an entry, such as `[servers.docs]` and `[servers.docs.env]`, with whole lines."""
         if not entry.value.tables:
             problem = "the entry is not a table of its own"
             raise make_unsafe_error(problem, line=get_line_number(self.text, entry.start), where=where)
@@ -156,14 +172,23 @@ def _split_statements(text: str) -> Iterator[_Statement]:
             yield _Statement(tokens=tokens, start=start, end=end)
             tokens = []
         elif piece != "\n" and not piece.startswith("#"):
-            start = start if tokens else match.start()
+            if not tokens:
+                start = match.start()
             end = match.end()
             tokens.append(piece)
-            depth += (piece in {"[", "{"}) - (piece in {"]", "}"})
+            if piece in {"[", "{"}:
+                depth += 1
+            elif piece in {"]", "}"}:
+                depth -= 1
 
 
 def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
-    """Build the tree of a valid text."""
+    """Build the tree of a valid text.
+
+    A header opens a table, and the keys after it belong to this table. `nodes` has the node of each key path. The table
+    and all its ancestors remember the position of the header and of the last key (`Node.tables`), because an edit of an
+    entry replaces all its tables.
+    """
     root = Node(kind="mapping", start=0, end=0)
     nodes: dict[KeyPath, Node] = {(): root}
 
@@ -174,7 +199,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
         return nodes.setdefault(place, node)
 
     def enter(place: KeyPath, key: str, statement: _Statement) -> KeyPath:
-        """Return the key path of a table, or of the newest item of an array of tables."""
+        """Return the key path of a table, which is added if it is new, or of the last item of an array of tables."""
         inner = (*place, key)
         node = nodes.get(inner) or add_node(inner, _to_node({}, statement), statement)
         return (*inner, len(node.members) - 1) if node.kind == "list" else inner
@@ -215,7 +240,7 @@ def _build_tree(statements: Sequence[_Statement], data: dict[str, Any]) -> Node:
 
 
 def _to_node(data: Any, statement: _Statement, depth: int = 0) -> Node:
-    """Make the node of a value in one statement; arrays are not searched."""
+    """Make the node of a value in one statement. The node of an array has no members."""
     if depth > MAX_DEPTH:
         raise ConfigError(TOO_DEEP, hint="Flatten it.")
     node = Node(kind="scalar", start=statement.start, end=statement.end)
@@ -254,5 +279,5 @@ def _format_value(value: Any) -> str:
         return f"[{', '.join(map(_format_value, value))}]"
     if value is None:
         raise TypeError
-    # TOML has JSON's escapes.
+    # Strings of JSON are strings of TOML, except that TOML requires an escape for DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -7,7 +7,7 @@ from typing import Any
 
 MAX_SHOWN = 60
 SHORTEST_SECRET = 4
-"""Shorter texts are not searched for in messages: they would hit ordinary words."""
+"""The minimum length of a secret that is redacted in messages. Shorter texts occur in ordinary words."""
 SENSITIVE = ("token", "secret", "pass", "key", "auth", "credential")
 """Parts of names that mark a secret."""
 
@@ -51,7 +51,7 @@ def redact_values(text: str, values: Iterable[str]) -> str:
 
 
 def is_encodable(value: str) -> bool:
-    """Whether a text can be encoded as UTF-8: half of a surrogate pair cannot."""
+    """Return whether a text can be encoded as UTF-8: half of a surrogate pair cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

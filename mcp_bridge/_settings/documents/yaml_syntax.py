@@ -1,4 +1,8 @@
-"""YAML texts of clients and settings: how an entry is written on lines of its own among others in block style."""
+"""YAML texts: edits of an entry, which is written in block style, on separate lines.
+
+A container in flow style (`{...}`, `[...]`) is edited only if it is empty, and nothing is edited that other parts of
+the text may refer to (anchors, aliases and merge keys).
+"""
 
 from __future__ import annotations
 
@@ -21,15 +25,17 @@ from mcp_bridge._settings.documents.syntax import (
 from mcp_bridge._settings.documents.yaml_tree import YamlReader, build_tree, is_null
 
 STEP = 2
+"""The number of spaces of one level, if the text shows no other."""
 
 _DIRECTIVE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*%")
 _ODD_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
 _LINE = re.compile(r"[^\n]*(?:\n|\Z)")
 _LINE_END = re.compile(r"\r?\n")
-_NOTHING = re.compile(r":([ \t]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?)")
+_EMPTY_VALUE = re.compile(r":([ \t]*(?:\{[ \t]*\}|\[[ \t]*\]|null|Null|NULL|~)?)")
+"""A colon and an empty container, or a null in its place."""
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NOT_TEXT = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Words that YAML 1.1 takes for something else than text."""
+"""Words that are not text in YAML 1.1, which some clients read."""
 _NOT_PRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|[\u2028\u2029]")
 
 
@@ -39,13 +45,15 @@ class YamlText:
     The settings are `strict`: a key is text and occurs once, and a value has no tag of its own.
     """
 
-    # Edits replace whole lines.
+    # Edits replace whole lines, so they move no comments.
     comments: Sequence[tuple[int, int]] = ()
 
     def __init__(self, text: str, *, strict: bool = False) -> None:
         self.text = text
         self.root = build_tree(text)
-        self.data: Any = None if self.root is None else YamlReader(text, strict=strict).read_node(self.root)[0]
+        self.data: Any = None
+        if self.root is not None:
+            self.data, _ = YamlReader(text, strict=strict).read_node(self.root)
 
     def check_container(self, node: Node, kind: Kind, where: str) -> None:
         """Raise for a value in flow style and for a marked value. Empty containers pass."""
@@ -65,7 +73,8 @@ class YamlText:
 
     def insert(self, path: EntryPath, target: EditTarget, value: dict[str, Any]) -> str:
         """Write the entry, and its missing containers, on lines after the last entry."""
-        text, newline = self.text, detect_newline(self.text)
+        text = self.text
+        newline = detect_newline(text)
         key, inner = target.build_missing_member(value, len(path.members))
         payload = [inner] if key is None else {key: inner}
         container = path.containers[-1] if path.containers else None
@@ -89,8 +98,9 @@ class YamlText:
             column = len(self.text[start : entry.start].split("-", maxsplit=1)[0])
             block = _format_block([value], column, newline, STEP)
         else:
-            # The values stay as deep below the name as they are.
-            step, members = 0, entry.value.members
+            # The new values get the indentation of the old ones.
+            step = 0
+            members = entry.value.members
             if members and not entry.value.is_flow:
                 column = members[0].start - find_line_start(self.text, members[0].start)
                 step = column - (entry.start - start)
@@ -118,7 +128,7 @@ class YamlText:
     def _open_container(self, member: Member) -> tuple[str, int, int]:
         """Return the text without an empty container's brackets, and the position and column of its entries."""
         text = self.text
-        brackets = _NOTHING.fullmatch(text, member.key_end, member.end)
+        brackets = _EMPTY_VALUE.fullmatch(text, member.key_end, member.end)
         if brackets is None:
             problem = "an empty container in a form that is not known"
             raise make_unsafe_error(problem, line=get_line_number(text, member.start))
@@ -130,14 +140,19 @@ class YamlText:
 
     def _find_lines(self, member: Member) -> tuple[int, int]:
         """Return start and end of a member's lines, without the last line end."""
-        text, first = self.text, find_line_start(self.text, member.start)
+        text = self.text
+        first = find_line_start(text, member.start)
         if re.fullmatch(r" *(?:- +)?", text[first : member.start]) is None:
             raise make_unsafe_error("an entry that does not begin its line", line=get_line_number(text, member.start))
-        last = text.find("\n", member.end)
-        stop = len(text) if last < 0 else last
-        return first, stop - 1 if text[stop - 1 : stop] == "\r" and stop > member.end else stop
+        stop = text.find("\n", member.end)
+        if stop < 0:
+            stop = len(text)
+        if stop > member.end and text[stop - 1] == "\r":
+            stop -= 1
+        return first, stop
 
     def _find_column(self, container: Node) -> int:
+        """Return the column of the entries of a container. Raises UnsafeEdit unless they begin their lines."""
         first = container.members[0].start
         before = self.text[find_line_start(self.text, first) : first]
         if container.kind == "mapping" and not before.strip(" "):
@@ -169,7 +184,7 @@ def check_editable(text: str) -> None:
 
 
 def _format_block(payload: Any, column: int, newline: str, step: int) -> str:
-    """The payload in block style, without the last line end."""
+    """Format the payload in block style, without the last line end."""
     return newline.join(" " * column + line for line in _format_lines(payload, step))
 
 
@@ -210,7 +225,7 @@ def _add_lines(text: str, at: int, block: str, newline: str) -> str:
 
 
 def _find_end_of_entries(text: str, at: int, column: int) -> int:
-    """Find the start of the next line, after indented comments below the entries."""
+    """Return the start of the line after the entries, and after the comments below them with their indentation."""
     line = _LINE.match(text, at)
     end = len(text) if line is None else line.end()
     comment = re.compile(rf" {{{column},}}#[^\n]*(?:\n|\Z)")

@@ -1,8 +1,8 @@
-"""YAML 1.2 as a tree with positions, and as plain data.
+"""Reads YAML 1.2 as a tree with positions, and as plain data.
 
-The tree is built from parser events, so nothing is constructed that the settings do not know: no objects, no tags
-but `!!str`, `!!map` and `!!seq`. The core schema of YAML 1.2 (section 10.3) decides what plain text means: `no` and
-`on` are text, `010` is ten, a date is text. Merge keys (`<<`) work; explicit keys win.
+The tree is built from the events of the parser, so no objects of other types are constructed, and only the tags
+`!!str`, `!!map` and `!!seq` are accepted. The core schema of YAML 1.2 (section 10.3) decides what plain text means:
+`no` and `on` are text, `010` is ten, a date is text. Merge keys (`<<`) work; explicit keys take precedence.
 """
 
 from __future__ import annotations
@@ -29,22 +29,33 @@ from ruamel.yaml.reader import ReaderError
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings.documents.positions import MAX_DEPTH, TOO_DEEP
 from mcp_bridge._settings.documents.syntax import Member, Node, get_line_number
-from mcp_bridge._settings.documents.value_text import describe_kind as kind_of
-from mcp_bridge._settings.documents.value_text import quote_text
+from mcp_bridge._settings.documents.value_text import describe_kind, quote_text
 
 MAX_COPIED = 100_000
-"""How much aliases may add to a document, in values and in pieces of 64 characters."""
+"""How much data aliases may add to a document: the number of values, and of pieces of 64 characters in texts. Aliases
+of aliases could otherwise multiply a small document to any size."""
 
 _CORE = "tag:yaml.org,2002:"
 _UNFINISHED = object()
-_WORDS: dict[str, bool | None] = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
+"""The value of an anchor while the value that it marks is being read."""
+_WORDS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
 }
 _WHOLE = re.compile(r"(?P<ten>[-+]?[0-9]+)|0o(?P<eight>[0-7]+)|0x(?P<sixteen>[0-9a-fA-F]+)")
 _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _MAX_DIGITS = 400
+"""The maximum length of a whole number. Python converts longer texts slowly, or not at all."""
 
 _SPACE = r"(?:[ \t\r\n]|#[^\r\n]*)*"
 _AFTER_KEY = re.compile(_SPACE + ":")
@@ -94,7 +105,7 @@ def _parse_events(text: str) -> Iterator[Event]:
     hint = "Check the indentation, quotes and brackets there and in the line before."
     try:
         with warnings.catch_warnings():
-            # An anchor that is defined twice is valid.
+            # The parser warns of an anchor that is defined twice, which is valid.
             warnings.simplefilter("ignore")
             yield from YAML(typ="safe", pure=True).parse(text)
     except MarkedYAMLError as error:
@@ -144,7 +155,7 @@ def _set_missing_position(node: Node, parent: Node, key: Node | None, text: str)
 
 
 def is_null(node: Node) -> bool:
-    """Whether a value is not written, or written as null."""
+    """Return whether a value is left out, or written as null."""
     return node.kind == "scalar" and node.is_plain and node.text in _WORDS and _WORDS[node.text] is None
 
 
@@ -158,7 +169,7 @@ class YamlReader:
         self._copied = 0
 
     def read_node(self, node: Node) -> tuple[Any, int]:
-        """Return the data of a node, and its weight: its values and pieces of text."""
+        """Return the data of a node, and its weight: how much an alias of it adds to the document (MAX_COPIED)."""
         if node.kind == "alias":
             return self._resolve_alias(node)
         self._check_tag(node)
@@ -170,10 +181,15 @@ class YamlReader:
             data, inner = self._read_mapping(node)
             weight += inner
         elif node.kind == "list":
-            items = [self.read_node(member.value) for member in node.members]
-            data, weight = [item for item, _ in items], weight + sum(inner for _, inner in items)
+            data = []
+            for member in node.members:
+                item, inner = self.read_node(member.value)
+                data.append(item)
+                weight += inner
+        elif node.is_plain and node.tag is None:
+            data = self._read_plain(node)
         else:
-            data = self._read_plain(node) if node.is_plain and node.tag is None else node.text
+            data = node.text
         if node.anchor:
             self._anchors[node.anchor] = (data, weight)
         return data, weight
@@ -193,7 +209,7 @@ class YamlReader:
             if is_merge and all(isinstance(mapping, dict) for mapping in mappings):
                 bases += mappings
             elif is_merge and self._strict:
-                problem = f"'<<' merges mappings, found {kind_of(value)}"
+                problem = f"'<<' merges mappings, found {describe_kind(value)}"
                 self._fail(member.value, problem, "Give it an alias of a mapping.")
             else:
                 data[str(member.key)] = value
@@ -208,7 +224,7 @@ class YamlReader:
         if self._strict and node.kind in {"mapping", "list"}:
             self._fail(node, "a key that is a list or a mapping", "Keys are text.")
         if self._strict:
-            self._fail(node, f"a key that is {kind_of(key)}, not text", "Write it in quotes.")
+            self._fail(node, f"a key that is {describe_kind(key)}, not text", "Write it in quotes.")
         return node.text or str(key), weight
 
     def _resolve_alias(self, node: Node) -> tuple[Any, int]:
@@ -234,7 +250,10 @@ class YamlReader:
             return int(match[str(match.lastgroup)], base)
         if _NUMBER.fullmatch(text):
             return float(text)
-        return float(text.lower().replace(".", "", 1)) if _SPECIAL.fullmatch(text) else text
+        if _SPECIAL.fullmatch(text):
+            # Python writes `.inf` and `.nan` without the dot.
+            return float(text.lower().replace(".", "", 1))
+        return text
 
     def _check_tag(self, node: Node) -> None:
         standard_tag = {"mapping": "map", "list": "seq", "scalar": "str"}[node.kind]

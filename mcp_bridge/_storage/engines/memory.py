@@ -1,7 +1,8 @@
-"""Tasks in the memory of this process. They end with it."""
+"""Tasks in the memory of this process, which end with it. Tasks that other processes can continue are in Redis."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,12 +16,12 @@ from mcp_bridge._contracts.errors import Overloaded
 from mcp_bridge._contracts.tasks import MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge._runtime.exact_json import dump_json
 
-SWEEP = 30.0
-"""At most so many seconds after the end of its time to live, a task is removed."""
+SWEEP_INTERVAL = 30.0
+"""Seconds between two searches for tasks to remove. A task stays at most so much longer than its time to live."""
 
 
 class MemoryTask:
-    """A task with its listeners."""
+    """A task. `changed` is set with each change of its state, and then replaced. `size` is that of its result."""
 
     __slots__ = ("changed", "order", "size", "task")
 
@@ -43,8 +44,10 @@ class MemoryTasks:
     """Keeps and runs tasks in this process (see `TaskEngine`)."""
 
     def __init__(self, options: TaskOptions) -> None:
-        self._most, self._most_bytes = options.most, options.size
-        self._share = -(-options.most * 3 // 4)
+        self._max_tasks = options.most
+        self._max_bytes = options.size
+        # One client can have at most three quarters of the tasks.
+        self._client_share = math.ceil(options.most * 3 / 4)
         # Tasks are in the order in which they expire, because all have the same ttl.
         self._tasks: dict[str, MemoryTask] = {}
         # Tasks are counted by client.
@@ -64,17 +67,18 @@ class MemoryTasks:
                 self._running.set()
                 task_status.started()
                 while True:
-                    await anyio.sleep(SWEEP)
+                    await anyio.sleep(SWEEP_INTERVAL)
                     self._remove_expired()
         finally:
-            self._group, self._running = None, anyio.Event()
+            self._group = None
+            self._running = anyio.Event()
 
     async def submit_task(self, order: TaskOrder) -> None:
         # A request may arrive before `run_tasks` has started.
         await self._running.wait()
         self._remove_expired()
-        has_share = order.client is None or self._counts[order.client] < self._share
-        if not has_share or len(self._tasks) >= self._most or self._bytes >= self._most_bytes:
+        has_share = order.client is None or self._counts[order.client] < self._client_share
+        if not has_share or len(self._tasks) >= self._max_tasks or self._bytes >= self._max_bytes:
             raise Overloaded("The server is at capacity: too many tasks are kept. Cancel some, or retry later.")
         assert self._group is not None
         assert self._make_task is not None
@@ -88,15 +92,17 @@ class MemoryTasks:
         """Run a task, and again after each failure with a delay for a retry."""
         while (delay := await entry.task.run_to_end()) is not None:
             with anyio.move_on_after(delay):
-                # A task that was cancelled ends here, too.
+                # If the task is cancelled during the delay, it does not run again.
                 while not entry.task.state.is_final:
                     await entry.changed.wait()
-            if (state := entry.task.state).is_final:
+            state = entry.task.state
+            if state.is_final:
                 return
-            order = entry.order = replace(entry.order, run=entry.order.run + 1, failures=entry.order.failures + 1)
+            order = replace(entry.order, run=entry.order.run + 1, failures=entry.order.failures + 1)
+            entry.order = order
             assert self._make_task is not None
             entry.task = self._make_task(order, entry.notify_waiting)
-            # The next attempt has started.
+            # The message was about the wait for this attempt.
             entry.task.state = replace(state, message="")
         state = entry.task.state
         if state.result is not None and entry.order.id in self._tasks:

@@ -2,7 +2,7 @@
 
 A task is a record (`redis_records.py`: its order, its state, the answers of its client) and an item in docket's queue.
 
-1. `submit_task` stores the record, then queues the id. If one of both fails, the client gets an error, and the task is
+1. `submit_task` stores the record, then queues the id. If either fails, the client gets an error, and the task is
    abandoned: it is removed as soon as Redis is available, because a request that failed here may still arrive there.
 2. docket gives the id to a worker of any process, which calls `_run_task`. `TaskRecords.begin_run` counts the run, and
    from then on only this run can change the state.
@@ -44,14 +44,15 @@ from mcp_bridge._storage.engines.redis_workers import RETRY, LocalRun, TaskWorke
 from mcp_bridge._storage.stores.redis import describe_address
 
 T = TypeVar("T")
-RECHECK = 1.0
-"""Seconds after which a waiting request reads the state again, even if it has heard of no change."""
-ADDING = 16
-"""The maximum number of tasks that are added at once: docket's pool fails when it has no free connection."""
-ENQUEUEING = 2.0
+RECHECK_INTERVAL = 1.0
+"""Seconds after which a waiting request reads the state again, even if it was notified of no change."""
+MAX_ADDING = 16
+"""The maximum number of tasks that are added to the queue at the same time. The connection pool of docket does not wait
+for a free connection, but raises an error."""
+ENQUEUE_TIMEOUT = 2.0
 """Seconds for which queueing a task is attempted again after an error."""
-SUBMITTING = 6.0
-"""Seconds within which a task has to be stored and queued, or its client gets an error and it never runs."""
+SUBMIT_TIMEOUT = 6.0
+"""Seconds within which a task has to be stored and queued. Otherwise, its client gets an error, and it never runs."""
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
@@ -76,7 +77,7 @@ class RedisTasks:
         self._make_task: MakeTask | None = None
         self._running = anyio.Event()
         self._is_reported = False
-        self._adding = anyio.Semaphore(ADDING)
+        self._adding = anyio.Semaphore(MAX_ADDING)
         self._abandoned: deque[TaskOrder] = deque()
 
     async def run_tasks(
@@ -88,7 +89,7 @@ class RedisTasks:
         except RuntimeError:
             hint = "Keep them in memory on trio"
             raise ConfigError("tasks in Redis need asyncio", where="tasks", hint=hint) from None
-        # docket repeats what this module logs once.
+        # During an outage, docket logs an error with each attempt. This module logs the outage once.
         logging.getLogger("docket").setLevel(logging.CRITICAL)
         self._make_task = make_task
         self._docket.register(self._run_task, names=["run_task"])
@@ -103,14 +104,14 @@ class RedisTasks:
         await self._running.wait()
         async with self._reaching_redis():
             try:
-                with anyio.fail_after(SUBMITTING):
-                    is_created = await self._records.create_record(order, SUBMITTING)
+                with anyio.fail_after(SUBMIT_TIMEOUT):
+                    is_created = await self._records.create_record(order, SUBMIT_TIMEOUT)
                     if is_created:
                         await self._enqueue(order.id)
             except BaseException as error:
                 self._abandon(order)
                 if isinstance(error, TimeoutError):
-                    raise RedisTimeoutError(f"it did not respond within {SUBMITTING:g} seconds") from error
+                    raise RedisTimeoutError(f"it did not respond within {SUBMIT_TIMEOUT:g} seconds") from error
                 raise
         if not is_created:
             raise Overloaded("The server is at capacity: too many tasks are kept. Cancel some, or retry later.")
@@ -127,8 +128,12 @@ class RedisTasks:
             self._abandoned.popleft()
 
     async def _enqueue(self, task_id: str) -> None:
-        """Add a task to the queue. It has each id once. Connections from before an outage fail at their next use."""
-        end = anyio.current_time() + ENQUEUEING
+        """Add a task to the queue.
+
+        After an outage, the first use of each earlier connection fails, so this tries again. It cannot add the task
+        twice, because the queue has each id only once.
+        """
+        end = anyio.current_time() + ENQUEUE_TIMEOUT
         while True:
             try:
                 async with self._adding:
@@ -151,7 +156,7 @@ class RedisTasks:
             remaining_time = end - anyio.current_time()
             if record is None or record.state != seen or remaining_time <= 0:
                 return record
-            with anyio.move_on_after(min(remaining_time, RECHECK)):
+            with anyio.move_on_after(min(remaining_time, RECHECK_INTERVAL)):
                 await change.wait()
 
     async def deliver_answers(self, task_id: str, responses: Mapping[str, Any]) -> None:
@@ -173,13 +178,14 @@ class RedisTasks:
 
     @asynccontextmanager
     async def _reaching_redis(self) -> AsyncIterator[None]:
+        """Log an outage of Redis during the block, and report it to the client."""
         try:
             yield
         except RedisError as error:
             self._report_outage(error)
             raise RpcError(INTERNAL_ERROR, "The server cannot reach its tasks now. Retry later.") from error
 
-    # Runs
+    # The methods below run tasks.
 
     async def _run_task(
         self,
@@ -188,9 +194,13 @@ class RedisTasks:
         execution: Execution = CurrentExecution(),  # noqa: B008
         worker: Worker = CurrentWorker(),  # noqa: B008
     ) -> None:
-        """Run a task here (called by a worker). Its end is stored before this returns."""
+        """Run a task in this process. A worker of docket calls this. The end of the task is stored before this returns.
+
+        If the task has failed and is retried, docket calls this again after the delay.
+        """
         # The run is registered before it begins, so that no change is missed.
-        run = self._runs[task_id] = LocalRun(worker, execution.message_id)
+        run = LocalRun(worker, execution.message_id)
+        self._runs[task_id] = run
         try:
             await self._begin_run(task_id, run)
         finally:
@@ -200,6 +210,7 @@ class RedisTasks:
             retry.after(timedelta(seconds=run.delay))
 
     async def _begin_run(self, task_id: str, run: LocalRun) -> None:
+        """Run a task to its end, unless it has ended already, or its runs have ended with their processes too often."""
         start = await self._retry(partial(self._records.begin_run, task_id, run.message))
         if start is None or self._group is None:
             return
@@ -220,7 +231,7 @@ class RedisTasks:
         try:
             await run.ended.wait()
         except asyncio.CancelledError:
-            # This process ends, and another one runs the task again.
+            # This process shuts down, and another one runs the task again.
             run.scope.cancel()
             with anyio.CancelScope(shield=True), suppress(RedisError):
                 await run.ended.wait()
@@ -247,11 +258,15 @@ class RedisTasks:
             run.ended.set()
 
     async def _store_changes(self, run: LocalRun, order: TaskOrder, task: RunnableTask) -> None:
-        """Store each state of a run, the last one too. Cancels the run when it may not change the task any more."""
+        """Store each state of a run until its end. Cancel the run when it may not change the task any more.
+
+        That is so when another run of the task has begun, or the client has cancelled it.
+        """
         while True:
             await run.changed.wait()
             run.changed = anyio.Event()
-            is_last, state = run.is_over, task.state
+            is_last = run.is_over
+            state = task.state
             if not await self._store_state(order, state):
                 task.cancel_run()
                 return
@@ -262,7 +277,7 @@ class RedisTasks:
         return await self._retry(partial(self._records.change_state, order, state, by_run=True))
 
     async def _retry(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation until Redis is available."""
+        """Run an operation, and again until Redis is available."""
         while True:
             try:
                 return await operation()
@@ -278,7 +293,7 @@ class RedisTasks:
             logger.warning("Redis at %s is available again", self._address)
         self._is_reported = error is not None
 
-    # Changes that other processes make
+    # The methods below handle changes that other processes make.
 
     async def _follow_changes(self) -> None:
         """Wake the requests that wait for a change, and pass answers and cancellations to the runs here."""
@@ -298,7 +313,7 @@ class RedisTasks:
                 await anyio.sleep(RETRY)
 
     async def _pass_change(self, task_id: str | None) -> None:
-        """Pass the change of a task on, or with None that of all tasks."""
+        """Wake the requests and update the run of a task that has changed; with None, those of all tasks."""
         task_ids = {*self._changes, *self._runs} if task_id is None else {task_id}
         for changed_id in task_ids:
             change = self._changes.pop(changed_id, None)
@@ -309,6 +324,7 @@ class RedisTasks:
                 await self._update_run(changed_id, run)
 
     async def _update_run(self, task_id: str, run: LocalRun) -> None:
+        """Pass a cancellation, or the client's answers, to a run in this process."""
         task = run.task
         if task is None:
             run.missed = True

@@ -1,7 +1,12 @@
-"""The records of tasks in Redis: order and state, changed by scripts that run atomically there."""
+"""The records of tasks in Redis: the order and the state of each task.
+
+Redis runs the scripts below atomically, so several processes can change the same record. All scripts get the keys of
+`_get_keys`, or the record and its answers.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -34,7 +39,12 @@ redis.call('HSET', KEYS[4], 'order', ARGV[7], 'state', ARGV[8], 'run', 0, 'attem
 for _, key in ipairs({{KEYS[4], KEYS[5]}}) do redis.call('PEXPIREAT', key, math.ceil(expires * 1000)) end
 return 1
 """
-"""KEYS: as above, 4 the record, 5 the tasks of the client. Returns 0 if a limit is reached or the task abandoned."""
+"""KEYS: as above, 4 the record, 5 the tasks of the client. ARGV: the id, the time, the time at which the task expires,
+the maximum number of tasks, that of the client, the maximum size of all results, the order, the state, and the seconds
+within which the task must be queued.
+
+Returns 0 if a limit is reached or the task is abandoned.
+"""
 _BEGIN = """
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
 local queue_by = tonumber(redis.call('HGET', KEYS[1], 'queue_by') or 'inf')
@@ -66,7 +76,8 @@ end
 redis.call('PUBLISH', ARGV[5], ARGV[1])
 return 1
 """
-"""ARGV: the id, the run (any if empty), the state, the size of the result if the state is final, the channel."""
+"""KEYS: as for `_CREATE`. ARGV: the id, the number of the run (any if empty), the state, the size of the result if the
+state is final, the channel. Returns 0 if the task has ended, or another run has begun."""
 _ANSWER = """
 if redis.call('HGET', KEYS[1], 'state') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[3])
@@ -75,7 +86,8 @@ redis.call('PEXPIREAT', KEYS[2], math.ceil(ARGV[5] * 1000))
 redis.call('PUBLISH', ARGV[6], ARGV[1])
 return 1
 """
-"""KEYS: 1 the record, 2 its answers. Returns 0 if the state is not the expected one."""
+"""KEYS: 1 the record, 2 its answers. ARGV: the id, the expected state, the new state, the answers, the time at which
+the task expires, the channel. Returns 0 if the state is not the expected one."""
 _REMOVE = f"""{_FORGET}
 forget(ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])
@@ -86,8 +98,9 @@ _ABANDON = f"""{_REMOVE}
 redis.call('HSET', KEYS[4], 'ended', 1)
 redis.call('PEXPIRE', KEYS[4], ARGV[3])
 """
-"""Leaves a mark for ARGV[3] milliseconds: Redis may read the request that creates the task later than this one."""
-ABANDONED = 600_000
+"""Removes a record, and marks the task as ended for ARGV[3] milliseconds. Redis may receive the request that creates
+the task after this one, and must not create it then."""
+ABANDONED_TTL = 600_000
 """Milliseconds for which the mark of an abandoned task is kept."""
 
 
@@ -105,9 +118,13 @@ class TaskRecords:
         self._channel = f"{prefix}:changes"
         self._redact = redact
         self._redis = connect_redis(options.url)
-        self._create, self._begin, self._release, self._change, self._answer, self._remove, self._abandon = map(
-            self._redis.register_script, (_CREATE, _BEGIN, _RELEASE, _CHANGE, _ANSWER, _REMOVE, _ABANDON)
-        )
+        self._create = self._redis.register_script(_CREATE)
+        self._begin = self._redis.register_script(_BEGIN)
+        self._release = self._redis.register_script(_RELEASE)
+        self._change = self._redis.register_script(_CHANGE)
+        self._answer = self._redis.register_script(_ANSWER)
+        self._remove = self._redis.register_script(_REMOVE)
+        self._abandon = self._redis.register_script(_ABANDON)
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,27 +132,31 @@ class TaskRecords:
     async def __aexit__(self, *_: object) -> None:
         await self._redis.aclose()
 
-    async def create_record(self, order: TaskOrder, patience: float) -> bool:
-        """Store a task, or return False if that would exceed a limit. It must be queued within `patience` seconds."""
+    async def create_record(self, order: TaskOrder, timeout: float) -> bool:
+        """Store a task, or return False if that would exceed a limit. It must be queued within `timeout` seconds."""
         options = self._options
-        share = options.most if order.client is None else -(-options.most * 3 // 4)
+        share = options.most
+        if order.client is not None:
+            # One client can have at most three quarters of the tasks.
+            share = math.ceil(options.most * 3 / 4)
         state = TaskState(updated=order.created)
-        limits = (options.most, share, options.size)
         values = (
             order.id,
             time.time(),
             order.expires,
-            *limits,
+            options.most,
+            share,
+            options.size,
             dump_json(asdict(order)),
             self._encode(state),
-            patience,
+            timeout,
         )
         return bool(await self._create(self._get_keys(order.id, order.client), values))
 
     async def begin_run(self, task_id: str, message: bytes | None) -> tuple[int, TaskRecord] | None:
-        """Begin a new run of a task that the queue has under the id `message`, which has the time.
+        """Begin a new run of a task. `message` is the id of its message in the queue, which begins with the time.
 
-        Returns how many runs were begun and not released, and the record; None if it has ended or is abandoned.
+        Returns how many runs were begun and not released, and the record; None if the task has ended or is abandoned.
         """
         queue_time = (message or b"0").partition(b"-")[0]
         fields = await self._begin((self._key(task_id), self._answers(task_id)), (queue_time,))
@@ -146,7 +167,7 @@ class TaskRecords:
         return attempts, TaskRecord(TaskOrder(**{**load_json(order), **counts}), _decode_state(state))
 
     async def release_run(self, task_id: str, *, has_failed: bool) -> None:
-        """Make the latest run count no more as one whose process has ended: it was ended on purpose, or has failed."""
+        """Do not count the latest run as one whose process has ended: it was ended on purpose, or has failed."""
         await self._release((self._key(task_id),), (int(has_failed),))
 
     async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
@@ -161,7 +182,7 @@ class TaskRecords:
 
     async def abandon_record(self, order: TaskOrder) -> None:
         """Remove a task that may not be created yet, and that must not run."""
-        await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED))
+        await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED_TTL))
 
     async def find_record(self, task_id: str) -> TaskRecord | None:
         order, state = await self._redis.hmget(self._key(task_id), ["order", "state"])
@@ -173,7 +194,10 @@ class TaskRecords:
         """Pass answers to the run of a task, and close their questions."""
         while True:
             order, state_text = await self._redis.hmget(self._key(task_id), ["order", "state"])
-            if order is None or state_text is None or not (state := _decode_state(state_text)).requests:
+            if order is None or state_text is None:
+                return
+            state = _decode_state(state_text)
+            if not state.requests:
                 return
             requests = {key: request for key, request in state.requests.items() if key not in responses}
             new_state = replace(state, requests=requests, status="input_required" if requests else "working")
@@ -191,7 +215,7 @@ class TaskRecords:
         return [load_json(answer) for answer in answers]
 
     async def follow_changes(self) -> AsyncGenerator[str | None, None]:
-        """Yield the ids of tasks that change; None once this begins, since changes before that were missed."""
+        """Yield the ids of tasks that change. At first, yield None: any task may have changed before."""
         async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
             await pubsub.subscribe(self._channel)
             yield None
@@ -204,8 +228,9 @@ class TaskRecords:
 
     def _encode(self, state: TaskState) -> bytes:
         fields = asdict(state)
-        names = ("message", "progress", "requests", "result", "error")
-        return dump_json({**fields, **{name: self._redact(fields[name]) for name in names}})
+        for name in ("message", "progress", "requests", "result", "error"):
+            fields[name] = self._redact(fields[name])
+        return dump_json(fields)
 
     def _get_keys(self, task_id: str, client: str | None) -> tuple[str, ...]:
         shared = tuple(f"{self._prefix}:{name}" for name in ("all", "sizes", "bytes"))

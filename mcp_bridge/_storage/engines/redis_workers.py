@@ -1,4 +1,8 @@
-"""Workers of the library docket. They take tasks from the queue in Redis, and run them in this process."""
+"""Workers of the library docket. They take tasks from the queue in Redis, and run them in this process.
+
+A worker has a lease of each task that it runs. If the process ends, the lease expires, and another worker runs the
+task.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ RETRY = 0.5
 
 
 class LocalRun:
-    """A task that this process runs. `scope` is shielded: a run has time to end after `run_tasks` is cancelled.
+    """A task that this process runs. `scope` is shielded, so that a run has time to end after `run_tasks` is cancelled.
 
     Attributes:
         worker: The worker that has taken the task from the queue.
         message: The id of the task's message in the queue.
-        missed: Whether others changed the task before `task` existed.
+        missed: Whether another process has changed the task before `task` existed here.
         is_over: Whether the state of `task` is its last one in this run.
         delay: The seconds after which the task has to run again.
     """
@@ -37,9 +41,11 @@ class LocalRun:
     __slots__ = ("changed", "delay", "ended", "is_over", "message", "missed", "scope", "task", "worker")
 
     def __init__(self, worker: Worker, message: bytes | None) -> None:
-        self.worker, self.message = worker, message
+        self.worker = worker
+        self.message = message
         self.task: RunnableTask | None = None
-        self.missed = self.is_over = False
+        self.missed = False
+        self.is_over = False
         self.delay: float | None = None
         self.scope = anyio.CancelScope(shield=True)
         self.changed = anyio.Event()
@@ -50,7 +56,7 @@ class LocalRun:
 
 
 class TaskWorkers:
-    """Runs up to `options.concurrency` tasks of the queue at once. `runs` has the runs by task id."""
+    """Runs up to `options.concurrency` tasks of the queue at the same time. `runs` has the runs by task id."""
 
     def __init__(self, docket: Docket, options: TaskOptions, runs: Mapping[str, LocalRun]) -> None:
         self._docket = docket
@@ -69,8 +75,8 @@ class TaskWorkers:
     def reuse_slots(self) -> None:
         """Make the free slots available after an outage.
 
-        A worker whose connection has failed takes no tasks until those that it runs have ended. So it keeps the slots
-        of these, and another worker gets the free ones.
+        A worker whose connection has failed takes no tasks until those that it runs have ended. So it keeps only the
+        slots of these tasks, and a worker that runs none, or a new one, gets the free slots.
         """
         counts = Counter(run.worker for run in self._runs.values())
         free = sum(worker.concurrency - count for worker, count in counts.items())
@@ -105,7 +111,7 @@ class TaskWorkers:
                     # The worker takes no new tasks.
                     running.cancel()
                     await asyncio.wait({running}, timeout=self._options.drain)
-                    # A cancellation before the worker waits for its tasks does not reach them, so it is repeated.
+                    # The tasks of a worker are cancelled only while it waits for them, so the cancellation is repeated.
                     while not running.done():
                         running.cancel()
                         await asyncio.wait({running}, timeout=RETRY)
@@ -114,7 +120,7 @@ class TaskWorkers:
     async def _renew_leases(self, worker: Worker) -> None:
         """Keep other processes from starting the tasks that run here.
 
-        The library does so too, but not while its worker ends or connects again, and tasks may run on for long then.
+        docket renews its leases too, but not while a worker ends or connects again, which may take long.
         """
         stream, group = self._docket.stream_key, self._docket.worker_group_name
         while True:

@@ -1,4 +1,4 @@
-"""Protects the server from failures and delays of a third-party store."""
+"""Protects the server from failures and delays of another store."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from mcp_bridge._contracts.store import ClosableStore, Store
 
 T = TypeVar("T")
 TIMEOUT = 5.0
+"""Seconds that an operation may take, unless the store has another limit."""
 
 logger = logging.getLogger("mcp_bridge.stores")
 
 
 class FaultTolerantStore:
-    """A `Store` whose failures are logged: a value that cannot be read is None, one that cannot be stored is dropped.
+    """A `Store` that logs the failures of another one instead of raising them.
 
-    `seconds` is the time limit of each operation.
+    A value that cannot be read is None, and one that cannot be stored is dropped. `seconds` is the time limit of each
+    operation.
     """
 
     def __init__(self, store: Store, *, seconds: float = TIMEOUT) -> None:

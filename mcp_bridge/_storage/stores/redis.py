@@ -1,4 +1,4 @@
-"""A store in Redis. Servers on several machines can share it."""
+"""A store in Redis, which servers on several machines can share, and the client of Redis that others use too."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ CONNECTIONS = 16
 TIMEOUT = 5.0
 """Seconds within which Redis has to answer, and a connection has to be free."""
 RETRIES = 3
-"""How often a request is sent again: connections from before an outage of Redis fail at their next use."""
+"""How often a request is sent again. After an outage of Redis, the first use of each earlier connection fails."""
 PAGE = 1000
 """How many keys Redis looks at for each request of a list."""
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\*?[]^-"})
+_PATTERN_ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\*?[]^-"})
+"""Escapes the characters that have a meaning in patterns of keys (SCAN)."""
 
 
 class RedisStore:
@@ -40,7 +41,7 @@ class RedisStore:
         self._prefix = prefix
         self._redis: Redis | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # This raises ValueError for a wrong URL.
+        # A wrong URL raises ValueError here, and not only with the first request.
         connect_redis(url)
 
     async def get(self, key: str) -> bytes | None:
@@ -60,7 +61,7 @@ class RedisStore:
             await redis.unlink(self._encode(key))
 
     async def keys(self, prefix: str) -> list[str]:
-        pattern = self._encode(prefix, _SPECIAL) + b"*"
+        pattern = self._encode(prefix, _PATTERN_ESCAPES) + b"*"
         start = len(self._prefix.encode())
         async with self._connecting() as redis:
             names = {key async for key in redis.scan_iter(match=pattern, count=PAGE)}
@@ -68,7 +69,8 @@ class RedisStore:
 
     async def aclose(self) -> None:
         """Close the connections. The next request opens new ones."""
-        redis, self._redis = self._redis, None
+        redis = self._redis
+        self._redis = None
         if redis is not None:
             await redis.aclose()
 
@@ -77,7 +79,8 @@ class RedisStore:
         loop = asyncio.get_running_loop()
         # Connections belong to one event loop.
         if self._redis is None or self._loop is not loop:
-            self._redis, self._loop = connect_redis(self._url), loop
+            self._redis = connect_redis(self._url)
+            self._loop = loop
         try:
             yield self._redis
         except RedisError as error:

@@ -1,9 +1,10 @@
-"""A store in an SQLite file: it outlives the process, and the processes of a machine can share it.
+"""A store in an SQLite file. It outlives the process, and several processes on one machine can share it.
 
-Reads open the file and close it. Writes are queued for one thread (`_run_writer`), which commits all that wait in one
-transaction, and ends when there are none. If a transaction fails, each of its writes gets its own, so that
-one bad write costs no other. When the file is at its limit, the values that expire first make room. When the disk is
-full, reads and deletions still work: a deletion then writes without the files beside the database.
+Reads open the file and close it. Writes are queued for one thread (`_run_writer`), which commits all pending writes in
+one transaction, and ends when there are none. If a transaction fails, each of its writes is tried again in a
+transaction of its own, so that an invalid write does not prevent others. When the file is at its limit, the values that
+expire first are deleted. When the disk is full, reads and deletions still work: a deletion then writes without the
+journal and the other files that SQLite keeps next to the database.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ _SET = """INSERT INTO kept VALUES (?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, until = excluded.until"""
 _ADD = "INSERT INTO kept VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"
 _DELETE = "DELETE FROM kept WHERE key = ?"
-_SOONEST = """DELETE FROM kept WHERE key IN
+_EVICT = """DELETE FROM kept WHERE key IN
 (SELECT key FROM kept ORDER BY until LIMIT 1 + (SELECT count(*) FROM kept) / 8)"""
+"""Deletes an eighth of the values, those that expire first."""
 _RESERVE = ("INSERT INTO kept VALUES (x'00', zeroblob(131072), 0)", "DELETE FROM kept WHERE key = x'00'")
 """Leave free pages in the file, so that it rarely grows."""
 _IN_PLACE = ("PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = MEMORY")
-"""Write without files beside the database, which a full disk has no space for. A crash may damage the file then."""
+"""Let SQLite write without other files next to the database, for which a full disk has no space. A crash during such a
+write may damage the database."""
 _DISK_ERRORS = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 logger = logging.getLogger("mcp_bridge.stores")
@@ -77,9 +80,10 @@ class SqliteStore:
         self._max_bytes = max_bytes
         self._clock = clock
         self._queue: list[QueuedWrite] = []
-        self._news = threading.Condition()
+        self._queue_changed = threading.Condition()
         self._is_writing = False
         self._idle_since = -LINGER
+        # The number of pages of the file when the log was last copied to it.
         self._pages = 0
 
     def check_file(self) -> None:
@@ -98,7 +102,7 @@ class SqliteStore:
         return await _run_in_thread(partial(self._write, _ADD, key, value, ttl))
 
     async def delete(self, key: str) -> None:
-        """Delete a value, also if the disk is full."""
+        """Delete a value, even if the disk is full."""
         await _run_in_thread(partial(self._delete, key))
 
     async def keys(self, prefix: str) -> list[str]:
@@ -140,7 +144,7 @@ class SqliteStore:
             raise self._to_os_error(error) from error
 
     def _has_log(self) -> bool:
-        """Whether some changes are not in the file itself yet."""
+        """Return whether some changes are not in the file itself yet."""
         with suppress(OSError):
             return os.stat(f"{self._path}-wal").st_size > 0
         return False
@@ -149,24 +153,27 @@ class SqliteStore:
 
     def _enqueue(self, write: QueuedWrite) -> bool:
         """Wait until the write is committed, and return whether it changed anything."""
-        with self._news:
+        with self._queue_changed:
             self._queue.append(write)
-            self._news.notify()
+            self._queue_changed.notify()
             if not self._is_writing:
                 threading.Thread(target=self._run_writer, name="mcp-bridge store").start()
                 self._is_writing = True
         return write.outcome.result()
 
     def _run_writer(self) -> None:
-        """Write what is queued, with one connection while writes follow one another."""
+        """Write what is queued. While writes follow one another, keep the connection open."""
+        # This is true if the last writer has just ended, or writes were queued while others were committed.
         is_busy = time.monotonic() - self._idle_since < LINGER
         database: sqlite3.Connection | None = None
         while True:
-            with self._news:
-                self._news.wait_for(lambda: bool(self._queue), LINGER if database is not None else 0)
-                batch, self._queue = self._queue, []
+            with self._queue_changed:
+                self._queue_changed.wait_for(lambda: bool(self._queue), LINGER if database is not None else 0)
+                batch = self._queue
+                self._queue = []
                 if not batch:
-                    self._is_writing, self._idle_since = False, time.monotonic()
+                    self._is_writing = False
+                    self._idle_since = time.monotonic()
                     break
             outcomes: Sequence[bool | Exception]
             try:
@@ -190,7 +197,7 @@ class SqliteStore:
                 return [*self._commit(database, batch)]
             except sqlite3.DatabaseError as error:
                 _roll_back(database)
-                # Each further write would wait as long.
+                # Another process uses the file. Each single write would have to wait for it again.
                 if _get_code(error) == sqlite3.SQLITE_BUSY:
                     raise
         return [self._write_alone(database, write) for write in batch]
@@ -205,7 +212,7 @@ class SqliteStore:
                     return error
                 # Delete the values that expire first, if there are any and the disk has space for this.
                 try:
-                    if database.execute(_SOONEST).rowcount <= 0:
+                    if database.execute(_EVICT).rowcount <= 0:
                         return error
                 except sqlite3.OperationalError:
                     return error
@@ -220,7 +227,10 @@ class SqliteStore:
         return results
 
     def _grow_file(self, database: sqlite3.Connection) -> None:
-        """Copy the log to the file when the file has to grow. On a full disk, neither could change later."""
+        """Reserve pages in the file, and copy the log to it, whenever the file has grown.
+
+        If the disk becomes full, the file can still change within its pages.
+        """
         with suppress(sqlite3.OperationalError):
             try:
                 for statement in ("BEGIN IMMEDIATE", *_RESERVE, "COMMIT"):
@@ -244,7 +254,7 @@ class SqliteStore:
         else:
             write.outcome.set_result(outcome)
 
-    # Connections
+    # The methods below open connections, check the file and convert errors.
 
     def _connect_writer(self) -> sqlite3.Connection:
         """Open the file, and create it if there is none. Raises StoreFileError, OSError, sqlite3.DatabaseError."""
@@ -253,7 +263,7 @@ class SqliteStore:
             # SQLite would make the file readable for others.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         database = self._open_database()
-        # After a deletion in place the file has another mode.
+        # A deletion on a full disk has set another mode (`_IN_PLACE`).
         with suppress(sqlite3.OperationalError):
             database.execute("PRAGMA journal_mode = WAL")
         self._pages = _read_pragma(database, "page_count")
@@ -316,7 +326,7 @@ def _is_empty(database: sqlite3.Connection) -> bool:
 
 
 def _is_at_limit(database: sqlite3.Connection, values: Sequence[Any]) -> bool:
-    """Whether the file may not grow enough for these values; else the disk is full."""
+    """Return whether the limit of the file is the reason that there is no room for these values, not a full disk."""
     size = sum(len(value) for value in values if isinstance(value, bytes | str))
     # Some pages are for the index.
     needed_pages = size // _read_pragma(database, "page_size") + 8
@@ -330,7 +340,7 @@ def _roll_back(database: sqlite3.Connection) -> None:
 
 
 def _is_disk_error(outcome: object) -> bool:
-    """Whether the disk is full or read-only: not even the files beside the database can be created."""
+    """Return whether the disk is full or read-only, so that SQLite cannot create its files next to the database."""
     return isinstance(outcome, sqlite3.Error) and _get_code(outcome) in _DISK_ERRORS
 
 
@@ -343,5 +353,5 @@ def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
 
 
 async def _run_in_thread(work: Callable[[], T]) -> T:
-    """Run in a thread. A cancelled task does not wait for the file."""
+    """Run a function in a thread. If the task is cancelled, it does not wait for the file."""
     return await to_thread.run_sync(work, abandon_on_cancel=True)

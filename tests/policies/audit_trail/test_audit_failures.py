@@ -115,7 +115,7 @@ def test_on_a_full_disk_calls_can_be_allowed_and_the_lost_records_are_counted(tm
 
 
 async def test_a_file_that_stays_locked_denies_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY", 0.01)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
     async with connect(build_audited_bridge(tmp_path, starts=True)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
         with closing(sqlite3.connect(tmp_path / "trail.sqlite3", isolation_level=None)) as lock:
@@ -156,7 +156,7 @@ def test_a_command_that_calls_no_tool_creates_no_trail(tmp_path: Path) -> None:
 async def test_a_failure_is_logged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database, "BUSY", 0.01)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
     caplog.set_level(logging.WARNING, "mcp_bridge.audit")
     async with connect(build_audited_bridge(tmp_path)) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
