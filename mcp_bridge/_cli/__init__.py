@@ -17,7 +17,7 @@ def main() -> None:
             run_relay_command(sys.argv[2:])
         from mcp_bridge._runtime.supervisor import start_supervisor
 
-        # The supervisor is a fork of this process, and other imports would enlarge it.
+        # The supervisor is a fork of this process, so it starts before other imports, which would enlarge it.
         guard = start_supervisor(sys.argv[1:])
         from mcp_bridge._cli.command_line import run_command_line
 

@@ -21,9 +21,9 @@ from mcp_bridge._version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: the class of its options, and the function for them (`module:name` in this package).
+    """A command: the class of its options, and the function to call with them (`module:name` in this package).
 
-    Functions that serve are called with an attribute of typer's context, too: `obj` is the process guard.
+    A function that serves also gets an attribute of typer's context: `obj` is the process guard.
     """
 
     options: type
@@ -75,7 +75,7 @@ IMPORT_COMMANDS: Mapping[str, Command] = {
     "command": Command(desktop_options.ImportCommandOptions, "drafting.command:import_command"),
 }
 _FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
-"""Commands of FastMCP, and those of this package for the same."""
+"""Commands of FastMCP, and the commands here that do the same."""
 
 
 class RootGroup(PlainGroup):
@@ -106,7 +106,7 @@ class RootGroup(PlainGroup):
 
 
 class FormatGroup(PlainGroup):
-    """A group with formats as commands. Its errors list the formats, or those with an option."""
+    """A group whose commands are formats. Its errors list the formats, or those that have an option."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
@@ -134,7 +134,7 @@ class FormatGroup(PlainGroup):
 
 
 class DefaultGroup(PlainGroup):
-    """A group with its first command as the default."""
+    """A group whose first command is the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse `approvals FILE` as `approvals answer FILE`."""
@@ -147,7 +147,7 @@ class ServerCommand(PlainCommand):
     """A command for any MCP server. Words after `--` are the command that starts the server."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `-- WORD ...` as `--command 'WORD ...'`. The parsing is resilient while a shell completes the words."""
+        """Parse `-- WORD ...` as `--command 'WORD ...'`, except while a shell completes the words."""
         if "--" in args and not ctx.resilient_parsing:
             end = args.index("--")
             args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
@@ -155,15 +155,17 @@ class ServerCommand(PlainCommand):
 
 
 class ServeCommand(PlainCommand):
-    """`serve`. It explains the options of other MCP commands."""
+    """The command `serve`. Its errors explain options that the same command of other MCP frameworks has."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
         values: dict[str, str] = {}
-        for word, following in zip(args, [*args[1:], ""], strict=False):
+        for index, word in enumerate(args):
             name, equals, value = word.partition("=")
             if name in ("--port", "--host", "--transport"):
-                values.setdefault(name, value if equals else following)
+                if not equals:
+                    value = "".join(args[index + 1 : index + 2])
+                values.setdefault(name, value)
         if not values or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         host, port = values.get("--host", ""), values.get("--port", "")
@@ -189,7 +191,7 @@ def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
 
 
 def _make_callback(command: Command) -> Callable[..., None]:
-    """Make the function for typer: its parameters are the fields of the options."""
+    """Make the function for typer, which reads its signature. Its parameters are the fields of the options."""
     module, _, function = command.target.partition(":")
 
     def run_command(context: typer.Context, **values: Any) -> None:

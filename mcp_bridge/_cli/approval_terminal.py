@@ -1,4 +1,8 @@
-"""`approvals`: answers the approval requests of running bridges in a terminal, through their private sockets."""
+"""`approvals`: lets the user answer the approval requests of running bridges in a terminal.
+
+`RunningBridges` connects to the private sockets of all bridges in a folder, and reports their questions.
+`ApprovalTerminal` shows them one after the other, and reads the answers.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ CHOICES = (
 )
 """What the user may type. The value is the scope of the approval."""
 _OUTCOMES = {
-    "another": "answered elsewhere",
+    "elsewhere": "answered elsewhere",
     "withdrawn": "no longer waiting for an answer",
     "lost": "its bridge has stopped",
 }
@@ -69,6 +73,7 @@ async def _answer_requests(folder: Path) -> None:
         with suppress(anyio.WouldBlock):
             sender.send_nowait(line)
 
+    # The thread passes lines, and the end of the input, to the event loop.
     callbacks = (lambda line: run_soon(partial(push, line)), lambda: run_soon(sender.close))
     threading.Thread(target=_read_lines, args=callbacks, daemon=True).start()
     with sender, lines:
@@ -86,8 +91,8 @@ async def _answer_requests(folder: Path) -> None:
 
 
 def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -> None:
-    """Read lines until the end of input, and then close the command: without input, it has no purpose."""
-    # A daemon thread inside sys.stdin would hold its lock when the interpreter exits, so read the descriptor.
+    """Read lines until the end of the input, and then call `close`, which ends the command."""
+    # The descriptor is read, because a daemon thread in sys.stdin would hold its lock when the interpreter exits.
     unfinished = b""
     with suppress(OSError, RuntimeError):
         try:
@@ -104,7 +109,7 @@ def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -
 
 @dataclass(frozen=True, eq=False)
 class TerminalQuestion:
-    """A question of a bridge. `number` is unique among all bridges of the folder, `id` is that of the bridge."""
+    """A question of a bridge. `number` is unique among all bridges of the folder, `id` only in the bridge."""
 
     number: int
     bridge: str
@@ -119,8 +124,8 @@ class TerminalQuestion:
 class QuestionUpdate:
     """A change of a question's state.
 
-    `how` is `yours` or `another` (answered here or elsewhere), `withdrawn`, `unfit` (not a choice) or `lost` (the
-    bridge has ended).
+    `how` is `here` or `elsewhere` (where it was answered), `withdrawn`, `invalid` (the answer is not a choice) or
+    `lost` (the bridge has ended).
     """
 
     number: int
@@ -131,7 +136,7 @@ class QuestionUpdate:
 class RunningBridges:
     """The bridges with a socket in a folder.
 
-    `on_message` receives their questions and the updates of these, `on_connect` the name of each bridge.
+    `on_message` receives their questions and the updates of these. `on_connect` receives the name of each bridge.
     """
 
     def __init__(
@@ -161,20 +166,20 @@ class RunningBridges:
         """Answer a question. Return False if its bridge is no longer connected."""
         if number not in self._open:
             return False
-        # Removed first, so that the event about this answer is not reported as another's.
+        # It is removed first. Otherwise, the event about this answer would be reported as one from elsewhere.
         client, question = self._open.pop(number)
         try:
             await client.answer_approval(question.id, choice)
         except OperatorError as error:
             if error.status == 400:
                 self._open[number] = client, question
-                self._on_message(QuestionUpdate(number, "unfit"))
+                self._on_message(QuestionUpdate(number, "invalid"))
                 return True
             if error.status != 404:
                 return False
             self._on_message(QuestionUpdate(number, "withdrawn"))
             return True
-        self._on_message(QuestionUpdate(number, "yours", choice))
+        self._on_message(QuestionUpdate(number, "here", choice))
         return True
 
     async def _follow_bridge(self, path: Path, client: OperatorClient) -> None:
@@ -198,7 +203,7 @@ class RunningBridges:
         except (OperatorError, ValueError, LookupError, TypeError) as error:
             logger.debug("lost the connection to a bridge: %r", error)
         except anyio.get_cancelled_exc_class():
-            # The user has left, and the bridge has not ended.
+            # The user ends the command. The bridge has not ended, so its questions are not reported as lost.
             self._open.clear()
             raise
         finally:
@@ -216,7 +221,7 @@ class RunningBridges:
         return numbers
 
     def _add_question(self, client: OperatorClient, bridge: str, row: Mapping[str, Any]) -> None:
-        """Report a question for approval, unless the state had it already."""
+        """Report a question for approval, unless it has been reported already."""
         if row["kind"] != "approval" or self._list_numbers(client, int(row["id"])):
             return
         arguments = row["arguments"]
@@ -235,7 +240,7 @@ class RunningBridges:
         self._on_message(question)
 
     def _report_answer(self, client: OperatorClient, event: OperatorEvent) -> None:
-        how = "withdrawn" if event.data["how"] == "withdrawn" else "another"
+        how = "withdrawn" if event.data["how"] == "withdrawn" else "elsewhere"
         for number in self._list_numbers(client, int(event.data["id"])):
             del self._open[number]
             self._on_message(QuestionUpdate(number, how))
@@ -244,8 +249,8 @@ class RunningBridges:
 class ApprovalTerminal:
     """Shows the pending requests one after the other. The user answers the request on the screen.
 
-    An answer may name its request, as in `y 3`. Without a number it counts only after the request has been on the
-    screen for `MIN_READING_TIME` seconds, because the user may have typed it for the previous request.
+    An answer may contain the number of its request, as in `y 3`. Without a number, it counts only after the request has
+    been on the screen for `MIN_READING_TIME` seconds, because the user may have typed it for the previous request.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -257,7 +262,7 @@ class ApprovalTerminal:
     def handle_message(self, event: TerminalQuestion | QuestionUpdate) -> None:
         if isinstance(event, TerminalQuestion):
             self._pending[event.number] = event
-        elif event.how == "unfit":
+        elif event.how == "invalid":
             report(f"[{event.number}] this answer is not possible here")
             return
         elif self._pending.pop(event.number, None) is not None:
@@ -283,11 +288,17 @@ class ApprovalTerminal:
             self.handle_message(QuestionUpdate(number, "lost"))
 
     def _find_number(self, text: str) -> int | None:
+        """Return the number of the request that an answer is for, or None if it counts for none."""
         if text:
-            return int(text) if text.isdecimal() and int(text) in self._pending else None
-        if self._shown is None or self._clock() - self._shown[1] < MIN_READING_TIME:
+            if text.isdecimal() and int(text) in self._pending:
+                return int(text)
             return None
-        return self._shown[0]
+        if self._shown is None:
+            return None
+        number, shown_since = self._shown
+        if self._clock() - shown_since < MIN_READING_TIME:
+            return None
+        return number
 
     def _explain_missing(self, text: str) -> str:
         if not self._pending:

@@ -1,4 +1,4 @@
-"""`approvals list` and `approvals revoke`: the remembered approvals in the store of the settings."""
+"""`approvals list` and `approvals revoke`: list and revoke the remembered approvals in the store of the settings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,18 @@ def show_grants(options: GrantListOptions) -> None:
 
 
 def revoke_grants(options: RevokeOptions) -> None:
-    """Revoke one approval, or all; exit with 3 if there is none. Raises ConfigError."""
-    id, file, revoke_all = options.id, options.file, options.revoke_all
+    """Revoke one approval, or all. Exit with 3 if there is none. Raises ConfigError."""
+    id = options.id
+    file = options.file
+    revoke_all = options.revoke_all
     # With --all, the only word is the file.
     if revoke_all and id is not None and file is None:
-        file, id = Path(id), None
+        file = Path(id)
+        id = None
     if id is not None and file is None and is_settings(Path(id)):
         raise ConfigError(f"'{id}' is a file, not an id", where="revoke", hint="Put the id before it, or use --all")
-    if revoke_all == (id is not None):
+    has_id = id is not None
+    if revoke_all == has_id:
         raise ConfigError("no approval was selected", where="revoke", hint="Pass the id of an approval, or use --all")
     store = _open_store(load_approval_settings(file))
     grants = [grant for grant in anyio.run(_list_grants, store) if grant.id.startswith(id or "")]
@@ -90,9 +94,15 @@ async def _revoke(store: GrantStore, grants: list[Grant]) -> None:
 
 
 def _to_cells(grant: Grant) -> tuple[str, ...]:
-    scope, user = f"{grant.scope} {grant.session}".strip(), grant.principal or "everyone"
-    times = _format_time(grant.at), _format_time(grant.until)
-    return grant.id[:12], grant.tool, grant.arguments[:12], scope, user, *times
+    return (
+        grant.id[:12],
+        grant.tool,
+        grant.arguments[:12],
+        f"{grant.scope} {grant.session}".strip(),
+        grant.principal or "everyone",
+        _format_time(grant.at),
+        _format_time(grant.until),
+    )
 
 
 def _format_time(seconds: float) -> str:

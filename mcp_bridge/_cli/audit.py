@@ -43,7 +43,7 @@ def read_trail(options: TrailOptions) -> None:
                 report = trail.verify(options.contains or "")
                 if report.removed and not removes_records:
                     problem = f"the records up to {report.removed} were removed, but the settings keep all records"
-                    # The trail has to begin with record 1, so it is broken there.
+                    # The retention of these settings removes nothing, so record 1 is missing.
                     report = report._replace(broken=1, problem=problem)
                 _print_verification(report, path, options)
             elif options.follow:
@@ -61,7 +61,7 @@ def read_trail(options: TrailOptions) -> None:
 
 
 def _find_trail(file: Path | None) -> tuple[Path, bool]:
-    """Return the file or the audit trail of a settings file, and whether old records may be removed from it."""
+    """Return the file, or the audit trail of a settings file, and whether old records may be removed from it."""
     file = find_file(file)
     if not is_settings(file):
         return file, True
@@ -89,7 +89,7 @@ def _build_query(options: TrailOptions) -> AuditQuery:
 
 
 def _parse_time(text: str | None, where: str) -> str | None:
-    """Return a time as in records. The text is a date, with or without a time, or a duration before now."""
+    """Return a time in the format of records. The text is a date with or without a time, or a duration before now."""
     if text is None:
         return None
     duration = re.fullmatch(r"\s*(\d{1,9})\s*([smhd])\s*", text)
@@ -160,7 +160,7 @@ def _print_after(
 
 
 def _print_json(records: Sequence[ChainedRecord]) -> None:
-    """Print each record in a line. In a file or a pipe, its text is exactly the hashed one."""
+    """Print each record in a line. In a file or a pipe, its text is exactly the text that the hash covers."""
     for record in records:
         line = f'{{"seq":{record.seq},"hash":"{record.hash}","record":{record.text}}}'
         print(escape_json(line) if sys.stdout.isatty() else line)
@@ -204,7 +204,9 @@ def _describe_details(record: dict[str, Any]) -> str:
     details = [str(record.get("code", ""))]
     decisions = record.get("decisions")
     # Another program may have changed the file, so the decisions may be anything.
-    for decision in decisions if isinstance(decisions, list) else ():
+    if not isinstance(decisions, list):
+        decisions = []
+    for decision in decisions:
         if isinstance(decision, dict):
             text = f"{decision.get('decision')} by {decision.get('policy')}"
             details.append(f"{text} ({decision['by']})" if decision.get("by") else text)

@@ -1,4 +1,4 @@
-"""`call`: one tool call through the same pipeline as the calls of clients."""
+"""`call`: calls one tool, through the same pipeline as the calls of clients."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class TerminalCall(RunningCall):
-    """A call in a terminal. Progress is a bar on stderr, or lines without a terminal. Log messages are lines.
+    """A call from the command line, which shows progress and log messages on stderr.
 
-    The user at a terminal can be asked to fill in a form, to open a page, or to approve the call. Other questions raise
-    MissingCapability.
+    At a terminal, progress is a bar, and the user can be asked to fill in a form, to open a page, or to approve the
+    call. Other questions raise MissingCapability.
     """
 
     __slots__ = ("_bar", "_last_line", "_prompt", "_task")
@@ -100,7 +100,7 @@ class TerminalCall(RunningCall):
 
 
 def call_tool(options: CallOptions) -> None:
-    """Call a tool and print its result (stdout); report an error on stderr and exit with 1. Raises ConfigError."""
+    """Call a tool, and print its result on stdout. Report an error on stderr, and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
     target, name, words = split_target(options.words, options.file, "tool")
     address = find_address(target, options.command, options.token_env)
@@ -109,7 +109,8 @@ def call_tool(options: CallOptions) -> None:
         _call_remote(address, name, arguments, as_json=options.as_json)
     # Stdout is only for the result.
     with reserve_stdio(keeps_terminal=True) as pipes:
-        bridge, prompt = load_target(target).bridge, _open_prompt(pipes.source)
+        bridge = load_target(target).bridge
+        prompt = _open_prompt(pipes.source)
         exceptions: dict[str, BaseException] = {}
 
         def record_exception(error: BaseException, reference: str) -> None:
@@ -125,7 +126,7 @@ def call_tool(options: CallOptions) -> None:
     elif result.is_error:
         report(result.error_text)
         lines = _format_result(result)
-        # The user compares a result that does not match its schema with the errors.
+        # The user can compare a result that does not match its schema with the errors.
         if result.code == InvalidOutput.code and lines:
             report("The result was:", *lines)
     else:
@@ -178,7 +179,8 @@ async def _dispatch_call(
             return await bridge.registry.dispatch(ToolCall(id="cli", name=name), RunningCall())
         call = ToolCall(id="cli", name=name, arguments=arguments.parse_pairs(entry.input_schema))
         result = None
-        # The first signal cancels the scope around the call, which no tool can catch; a second one ends the process.
+        # The first signal cancels the scope around the call, even if the tool catches the cancellation. The second one
+        # ends the process.
         with contextlib.closing(TerminalCall(prompt)) as ctx:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(handle_signals, tasks.cancel_scope.cancel, partial(os._exit, INTERRUPTED))
@@ -198,9 +200,9 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
     if result.is_error:
         row |= {"error": result.error_text, "code": result.code}
         for reference, error in exceptions.items():
-            # Other exceptions may be of nested calls, whose errors the tool has handled.
+            # Other exceptions may be those of nested calls, which the tool has handled.
             if reference in result.error_text:
-                # This does not fail if the exception's own `__str__` raises.
+                # `str(error)` could raise an error of the exception's own `__str__`.
                 message = str(TracebackException.from_exception(error))
                 exception = {"type": type(error).__name__, "message": message, "traceback": format_exception(error)}
                 row |= {"reference": reference, "exception": exception}
@@ -212,4 +214,6 @@ def _format_result(result: ToolResult) -> list[str]:
     if result.content:
         blocks = [render_block(item, IN_PROCESS) for item in result.content]
         return [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
-    return [] if result.output is None else [to_text(result.output)]
+    if result.output is None:
+        return []
+    return [to_text(result.output)]

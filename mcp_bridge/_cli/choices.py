@@ -1,4 +1,4 @@
-"""Choices of the user of a terminal, who types a key or a label."""
+"""Choices that a user makes at a terminal, by typing a key or a label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Choice:
 
 
 def number_choices(labels: Iterable[tuple[str, str]]) -> list[Choice]:
-    """Return choices with the keys 1, 2, 3 … for pairs of a value and its label. The value may be typed as well."""
+    """Return choices with the keys 1, 2, 3 … for pairs of a value and its label. Users may also type the value."""
     return [Choice(value, str(number), label, (value,)) for number, (value, label) in enumerate(labels, start=1)]
 
 

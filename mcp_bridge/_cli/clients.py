@@ -1,4 +1,4 @@
-"""The MCP clients on this machine, their settings files, and the bridges in them."""
+"""Finds and lists the MCP clients on this machine, their settings files, and the bridges in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClientFile:
 
     @property
     def problem(self) -> str | None:
-        """The error without its path and hint."""
+        """The error as text, without its path and its hint."""
         if self.error is None:
             return None
         problem = str(ConfigError(self.error.problem, where=self.error.where))
@@ -59,7 +59,7 @@ def suggest_clients(word: str) -> Sequence[str]:
             names.append(client.name)
     if not names:
         names = difflib.get_close_matches(word, CLIENTS, n=3, cutoff=0.5)
-        # Shorter words are part of too many names.
+        # Shorter words are in too many names.
         if len(word) > 2:
             names += [name for name in CLIENTS if word in name and name not in names]
     return names
@@ -94,7 +94,7 @@ def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> Cl
     try:
         return ClientFile(place=place, path=path, exists=exists, servers=read_servers(client, place, machine))
     except ConfigError as error:
-        # The check above finds no file in a folder without permissions, so the error decides.
+        # In a folder without permissions, `isfile` is false even for an existing file.
         return ClientFile(place=place, path=path, exists=True, error=error)
 
 

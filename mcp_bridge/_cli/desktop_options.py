@@ -1,4 +1,4 @@
-"""The options of the commands for clients' files: `install`, `import`, `export` and their like."""
+"""The options of the commands about the files of clients, and of `import` and `export`."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import DevOptions
 from mcp_bridge._cli.output import format_entry_counts, report
+from mcp_bridge._cli.process import manage_process
 from mcp_bridge._cli.serve import (
     DEFAULT_ADDRESS,
     build_http_options,
     make_entry_builder,
-    manage_process,
     run_http_server,
 )
 from mcp_bridge._cli.target import RELOAD_HINT, can_reload, hide_secrets, load_target
@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.supervisor import Supervisor
 
 TOKEN_BYTES = 24
-_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+"""The number of random bytes in the token."""
+_BROWSER_VARIABLES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """A browser with a window needs one of these variables, except on macOS and Windows."""
 
 
 def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
-    """Serve a file with its page until a signal; `guard` is the process guard, if one runs. Raises ConfigError."""
+    """Serve a file with its page until a signal arrives. `guard` is the process guard, if one is running.
+
+    Raises ConfigError.
+    """
     logs.configure_logging(options.log_level)
     with manage_process(guard) as signals, detach_stdin():
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -51,7 +55,9 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
 
         def announce(url: str) -> None:
             page_url = f"{url}/#token={token}"
-            reloading = ", and reloading changed files" if can_reload() else ""
+            reloading = ""
+            if can_reload():
+                reloading = ", and reloading changed files"
             counts = format_entry_counts(target.bridge.registry)
             report(f"Serving {counts} on {url}/mcp{reloading}. Press Ctrl-C to stop.")
             if not reloading:
@@ -64,7 +70,7 @@ def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
 
 
 def _choose_port(host: str, port: int) -> int:
-    """Return the port, or 0 for any other if it is in use."""
+    """Return the port if it is free, or 0, which chooses any free port."""
     try:
         with socket.create_server((host, port)):
             return port
@@ -73,7 +79,7 @@ def _choose_port(host: str, port: int) -> int:
 
 
 def _open_page(url: str) -> None:
-    if sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS)):
+    if sys.platform in ("darwin", "win32") or any(map(os.environ.get, _BROWSER_VARIABLES)):
         # Some browsers block until their window is closed.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     else:

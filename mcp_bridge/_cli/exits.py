@@ -1,4 +1,4 @@
-"""Exit codes, errors as messages for the user, and the end of the process."""
+"""Exit codes, the report of errors to the user, and the end of the process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTERRUPTED = 130
 
 
 def run_and_exit(run: Callable[[], None]) -> NoReturn:
-    """Run a command, and exit with its code. The package's own errors are reported."""
+    """Run a command, and exit with its code. Errors of this package are reported to the user."""
     last_handler = LastExitHandler()
     code: int | str | None = ExitCode.OK
     try:
@@ -51,7 +51,7 @@ def run_and_exit(run: Callable[[], None]) -> NoReturn:
 
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
-    """Report the package's own errors on stderr and exit with their code; other exceptions are bugs and propagate."""
+    """Report errors of this package on stderr, and exit with their code. Other exceptions are bugs, and propagate."""
     try:
         yield
     except BridgeError as error:
@@ -65,14 +65,15 @@ def report_errors() -> Iterator[None]:
 
 
 def exit_with(*, ok: bool) -> NoReturn:
-    """Exit with 0 if all is well, else with 1."""
+    """Exit with 0 if `ok`, else with 1."""
     raise SystemExit(ExitCode.OK if ok else ExitCode.FAILED)
 
 
 class LastExitHandler:
-    """Ends the process before the interpreter is finalized, if it has an exit code.
+    """Ends the process before the interpreter is finalized, if `code` is set.
 
-    Exit handlers run in reverse order. Made before any tool is imported, this one runs after all handlers of tools.
+    Exit handlers run in reverse order. This one is registered before any tool is imported, so it runs after all
+    handlers of tools.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class LastExitHandler:
 
 
 def exit_process(code: int, last_handler: LastExitHandler) -> NoReturn:
-    """Exit now, even if a tool's thread never ends: the interpreter would wait for it."""
+    """Exit, even if a thread of a tool never ends. The interpreter would wait for such a thread."""
     import logging
 
     logging.shutdown()
@@ -104,7 +105,7 @@ def _flush_streams() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            # The pipe is closed. The interpreter would flush it again, and exit with 120.
+            # The reader has closed the pipe. The interpreter would flush the stream again, and exit with 120.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         except Exception:

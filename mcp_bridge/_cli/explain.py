@@ -1,4 +1,4 @@
-"""`explain`: the layers and the steps of a call, without running the tool or asking anyone."""
+"""`explain`: shows the layers and the steps of a call, without running the tool or asking the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcp_bridge._engine.tool_use.chain_tool import ChainTool
 
 
 def explain_tool_call(options: ExplainOptions) -> None:
-    """Print the layers of a call; exit with 1 if one would stop it. Raises ConfigError and ToolNotFound."""
+    """Print the layers of a call. Exit with 1 if one would stop it. Raises ConfigError and ToolNotFound."""
     logs.configure_logging(options.log_level)
     target, name, words = split_target(options.words, options.file, "tool")
     arguments = CallArguments.read_words(options.arguments, words)
@@ -67,15 +67,16 @@ async def _explain(
         try:
             steps = handler.plan_call(data)
         except InvalidArguments as error:
-            # Only the tool itself checks paths, so its layer is the one that stops the call.
+            # Only the tool itself checks paths, so its own layer, the last one, stops the call.
             explanation.layers[-1] = explanation.layers[-1]._replace(outcome="stops", reason=error.text)
     return explanation, steps
 
 
 async def _explain_entry(registry: ToolRegistry, entry: ToolEntry, data: Any, ctx: RunningCall) -> CallExplanation:
     """Explain a call, and if the tool is a chain, its steps. `data` is None if the arguments are unknown."""
-    prepared, arguments = registry.get_prepared(entry.name), {} if data is None else data
+    prepared = registry.get_prepared(entry.name)
     assert prepared is not None
+    arguments = {} if data is None else data
     call = ToolCall(id="cli", name=entry.name, arguments=arguments)
     explanation = await explain_call(registry.pipeline, prepared, call, ctx, has_arguments=data is not None)
     if not isinstance(entry.handler, ChainTool) or entry.handler.list_problems():

@@ -1,4 +1,4 @@
-"""`export`: tools for language model APIs, bundles, registry entries, client files, links and Dockerfiles."""
+"""`export`: exports tools for the APIs of language models, or the server as a bundle, registry entry and so on."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def export_bundle(options: BundleOptions) -> None:
         version=options.package_version, text=options.description, author=options.author, license=options.license
     )
     wheel = _choose_wheel(options)
-    # This fails before anything is started if there is no version.
+    # An invalid version is an error before the sources are started.
     choose_version(project, description)
     report(*project.warnings)
     bridge = load_and_start(file)
@@ -100,7 +100,7 @@ def export_registry_entry(options: RegistryEntryOptions) -> None:
 
 
 def export_client_file(options: ClientFileOptions) -> None:
-    """Write a client's file with only this server, or links. Raises ConfigError, including if the file exists."""
+    """Write a client's file with only this server, or links. Raises ConfigError, for example if the file exists."""
     output = options.output
     if output is not None and os.path.isfile(output) and os.path.getsize(output):
         hint = "`mcp-bridge install` adds the server to an existing file"
@@ -126,7 +126,8 @@ def export_client_file(options: ClientFileOptions) -> None:
 
 def export_dockerfile(options: DockerfileOptions) -> None:
     """Write a Dockerfile, to be built in the folder of the settings. Raises ConfigError."""
-    file, wheel = find_file(options.file), _choose_wheel(options)
+    file = find_file(options.file)
+    wheel = _choose_wheel(options)
     project = collect_project(file, _to_additions(options))
     report(*project.warnings)
     wheel_path = wheel.name if wheel is not None else ""
@@ -141,7 +142,7 @@ def export_dockerfile(options: DockerfileOptions) -> None:
 
 
 def _choose_wheel(options: PackageOptions) -> Wheel | None:
-    """Return the given wheel, or one of the running version. Return None for a package index."""
+    """Return the wheel of the option, or one of the running version; None to install from a package index."""
     if options.wheel is not None and options.from_index:
         raise ConfigError("--wheel and --from-index exclude each other", where="--wheel", hint="Use one of them")
     if options.wheel is not None:

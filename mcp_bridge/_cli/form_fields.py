@@ -30,7 +30,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class FormField:
-    """A property of a form. `schema` is the one for clients, `check` the form with only this property."""
+    """A property of a form. `schema` is its schema for clients, and `check` is a form that has only this property."""
 
     name: str
     schema: Mapping[str, Any]
@@ -86,7 +86,9 @@ class FormField:
     def _parse_line(self, line: str) -> Any:
         value_type = self.schema["type"]
         if value_type == "array":
-            return list(dict.fromkeys(self._choose(text) for text in line.split(",") if text.strip()))
+            values = [self._choose(text) for text in line.split(",") if text.strip()]
+            # A choice that is typed twice counts once.
+            return list(dict.fromkeys(values))
         if value_type == "boolean":
             return self._choose(line) == YES
         if self.choices:
@@ -112,11 +114,17 @@ class FormField:
             return "Yes" if value else "No"
         if isinstance(value, list):
             return ", ".join(map(self._format_value, value)) or "none"
-        return next((choice.label for choice in self.choices if choice.value == value), str(value))
+        for choice in self.choices:
+            if choice.value == value:
+                return choice.label
+        return str(value)
 
 
 def list_fields(client_schema: Mapping[str, Any], schema: Mapping[str, Any]) -> list[FormField]:
-    """Return the fields of a form in order. Clients get a simplified schema, and the full one checks the values."""
+    """Return the fields of a form in their order.
+
+    `client_schema` is the simplified schema that clients get, and `schema` the full one, which checks the values.
+    """
     required = client_schema.get("required", ())
     fields: list[FormField] = []
     for name, field_schema in client_schema["properties"].items():

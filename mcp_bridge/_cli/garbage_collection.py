@@ -1,4 +1,4 @@
-"""Garbage collection. The command line disables it while it starts."""
+"""Enables garbage collection, which the command line disables during its imports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import gc
 
 
 def enable_collections() -> None:
-    """Enable garbage collection again after the imports. It never visits the objects of these."""
+    """Enable garbage collection again after the imports. No collection visits the objects that exist now."""
     gc.freeze()
     gc.enable()

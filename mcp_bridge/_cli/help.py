@@ -1,4 +1,4 @@
-"""The help of commands and groups: plain metavars, whole sentences, commands in sections."""
+"""Formats the help of commands and groups: with plain metavars and whole sentences, and the commands in sections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-_LONGEST = 10_000
-"""Characters of a sentence, so that none is truncated."""
+_MAX_SENTENCE = 10_000
+"""The maximum length of the help of a command in a group. It is so large that no sentence is truncated."""
 
 
 class PlainCommand(TyperCommand):
@@ -53,7 +53,7 @@ class PlainGroup(TyperGroup):
             for name in list(names):
                 if name in remaining:
                     del remaining[name]
-                    rows.append((name, self.commands[name].get_short_help_str(_LONGEST)))
+                    rows.append((name, self.commands[name].get_short_help_str(_MAX_SENTENCE)))
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -61,7 +61,8 @@ class PlainGroup(TyperGroup):
 
 def _list_rows(argument: TyperArgument) -> list[tuple[str, str]]:
     """Return the metavar of an argument and its help. Each of several words has a line of the help, `WORD: text`."""
-    metavar, text = _get_metavar(argument), argument.help or ""
+    metavar = _get_metavar(argument)
+    text = argument.help or ""
     if " " not in metavar:
         return [(metavar, text)]
     rows: list[tuple[str, str]] = []

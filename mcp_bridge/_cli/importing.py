@@ -1,4 +1,4 @@
-"""`import`: makes a settings file from the servers in the files of the clients on this machine."""
+"""`import`: writes a settings file with the servers in the files of the clients on this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def import_servers(options: ImportOptions) -> None:
 
     Raises ConfigError for a file that exists, and for a client or file that cannot be read.
     """
-    out, is_stdout = options.out, options.out == STDOUT
+    out = options.out
+    is_stdout = out == STDOUT
     if not is_stdout and out.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError("the settings are written as YAML", path=str(out), hint="Use a name that ends in .yaml")
     if not is_stdout and os.path.lexists(out) and not options.force:
@@ -70,7 +71,7 @@ def _collect_servers(sources: Sequence[str]) -> ServerImport:
 def _write_file(options: ImportOptions, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if options.force else os.O_EXCL)
     try:
-        # Not readable by others: an unusual secret may not look like one.
+        # Other users must not read the file, because a secret in it may not have been recognized.
         with open(os.open(options.out, flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

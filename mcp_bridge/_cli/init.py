@@ -1,4 +1,4 @@
-"""`init`: creates a complete project."""
+"""`init`: creates a project with settings, tools, a test and a Makefile, from the templates."""
 
 from __future__ import annotations
 
@@ -17,24 +17,33 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.packaging.release import find_install_source, format_requirement
 from mcp_bridge._version import DISTRIBUTION
 
-_FILES = "mcp-bridge.yaml tools.py test_tools.py requirements.txt Makefile AGENTS.md README.md .gitignore"
-TEMPLATES: Mapping[str, str] = {name: f"{name.removeprefix('.')}.in" for name in _FILES.split()}
+TEMPLATES: Mapping[str, str] = {
+    "mcp-bridge.yaml": "mcp-bridge.yaml.in",
+    "tools.py": "tools.py.in",
+    "test_tools.py": "test_tools.py.in",
+    "requirements.txt": "requirements.txt.in",
+    "Makefile": "Makefile.in",
+    "AGENTS.md": "AGENTS.md.in",
+    "README.md": "README.md.in",
+    ".gitignore": "gitignore.in",
+}
 """The files of a project and their templates."""
 LOCAL_MAKEFILE = "local.mk"
-"""Settings of this machine: where to install mcp-bridge from if that is not a package index."""
+"""The file with settings for this machine: where to install mcp-bridge from, if that is not a package index."""
 
 
 def create_project(options: InitOptions) -> None:
     """Create a project in a folder, and report the next steps.
 
-    Nothing is written and the exit code is 1 if one of the files exists. Raises ConfigError for a folder that cannot
+    If one of the files exists, nothing is written, and the exit code is 1. Raises ConfigError for a folder that cannot
     be created or written to.
     """
     folder = options.folder
     contents = _render_templates(folder)
     existing = [name for name in contents if os.path.lexists(folder / name)]
     if existing:
-        report(f"mcp-bridge: {folder}: {', '.join(existing)} already {'exists' if len(existing) == 1 else 'exist'}")
+        verb = "exists" if len(existing) == 1 else "exist"
+        report(f"mcp-bridge: {folder}: {', '.join(existing)} already {verb}")
         report("Nothing was written. Choose another folder, or move the files away.")
         raise SystemExit(ExitCode.FAILED)
     try:
@@ -70,7 +79,7 @@ def _render_templates(folder: Path) -> dict[str, str]:
     install_source = find_install_source()
     if install_source is not None:
         comment = f"# Where {DISTRIBUTION} is installed from on this machine. Do not commit this file.\n"
-        # The recipe puts the value between the single quotes of a shell.
+        # make replaces `$`, `#` begins a comment, and the recipe has the value between the single quotes of a shell.
         value = install_source.replace("$", "$$").replace("#", r"\#").replace("'", r"'\''")
         contents[LOCAL_MAKEFILE] = f"{comment}BRIDGE ?= {value}\n"
     return contents

@@ -40,7 +40,7 @@ from mcp_bridge._version import DISTRIBUTION
 T = TypeVar("T")
 
 ATTEMPTS = 6
-"""How often an edit is retried while other programs write the same file."""
+"""The maximum number of attempts to edit a file while other programs write it."""
 PAUSE = (0.02, 0.2)
 """The shortest and the longest pause between two attempts, in seconds."""
 _ACTIONS = {
@@ -54,7 +54,7 @@ _URL = re.compile(r"https?://", re.IGNORECASE)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"))
-"""Pairs of adjacent path components by which the temporary environments of uvx are recognized."""
+"""Pairs of adjacent path segments that occur only in temporary environments of uvx."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Installation:
 def install_server(options: InstallOptions) -> None:
     """Install a server in a client, or list the clients if none is given.
 
-    Raises ConfigError; exits with 1 if the client's file is left unchanged.
+    Exit with 1 if the client's file cannot be changed. Raises ConfigError.
     """
     if options.client is None:
         list_clients(as_json=options.as_json)
@@ -105,12 +105,15 @@ def install_server(options: InstallOptions) -> None:
         raise ConfigError(f"cannot be used with {' and '.join(names[1:])}", where=names[0], hint="Choose one.")
     place = find_place(client, options.scope)
     if options.file is not None and _URL.match(options.file):
-        entry, notes = _build_remote_entry(options, options.file), ["the server at the URL was not contacted"]
+        entry = _build_remote_entry(options, options.file)
         source = options.file
+        notes = ["the server at the URL was not contacted"]
     else:
         path = Path(options.file) if options.file is not None else None
         entry, file = build_entry(path, options.name, shared=options.shared)
-        entry, source, notes = _add_variables(entry, options), str(file.path), [*file.notes]
+        entry = _add_variables(entry, options)
+        source = str(file.path)
+        notes = [*file.notes]
     machine = detect_machine()
     task = Installation(
         client=client, place=place, entry=entry, source=source, notes=notes, machine=machine, options=options
@@ -126,7 +129,7 @@ def install_server(options: InstallOptions) -> None:
 def build_entry(file: Path | None, name: str | None, *, shared: bool = False) -> tuple[ServerEntry, ServedFile]:
     """Build the entry of a file under the given name, or the name in its settings.
 
-    If it is `shared`, the client uses one server together with others.
+    If `shared`, the entry starts a relay, and several clients use one server.
 
     Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
     """
@@ -165,7 +168,7 @@ def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
 
 
 def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
-    """Add the variables of --env: a name becomes a reference, and a name with a value is written unchanged."""
+    """Add the variables of --env. NAME becomes a reference to the variable, and NAME=VALUE is written as it is."""
     if options.token_env is not None:
         raise ConfigError("only a URL has a token", where="--token-env", hint="Pass a variable with --env NAME.")
     secrets = [*entry.secrets]
@@ -186,7 +189,10 @@ def _check_variable(name: str, option: str) -> None:
 
 
 def find_program() -> Sequence[str]:
-    """Return the command of this installation with its absolute path. Raises ConfigError for a temporary one."""
+    """Return the command of this installation, with its absolute path.
+
+    Raises ConfigError for a temporary environment, which would disappear.
+    """
     if not sys.executable:
         raise ConfigError("this Python does not know its own path", hint="Install the package into an environment.")
     folder = Path(os.path.abspath(sys.executable)).parent
@@ -212,12 +218,13 @@ def retry_if_changed(attempt: Callable[[], T]) -> T:
 
 
 def _install(task: Installation) -> None:
-    journal, plans = open_journal(), list[InstallationPlan]()
+    journal = open_journal()
+    plans: list[InstallationPlan] = []
 
     def attempt() -> tuple[InstallationPlan, InstallationResult]:
         plan = _make_plan(task, journal)
         if plan.action == "none" and plans:
-            # An earlier attempt has written the entry before it failed, so only that is recorded.
+            # An earlier attempt has written the entry before it failed, so only its plan has to be recorded.
             plan = plans[0]
             problem = installation.record_installation(plan, task.machine, journal, task.source)
             return plan, InstallationResult(journal_problem=problem)
@@ -232,7 +239,8 @@ def _install(task: Installation) -> None:
         plan, result = retry_if_changed(attempt)
     except UnsafeEdit as error:
         _report_unsafe(task, error)
-    notes, action = [*warnings, *_list_notes(task, plan, result)], _ACTIONS[plan.action][0]
+    notes = [*warnings, *_list_notes(task, plan, result)]
+    action, _ = _ACTIONS[plan.action]
     if task.options.as_json:
         write_json(_describe_plan(task, plan, action) | {"backup": result.backup, "notes": notes})
         return
@@ -242,7 +250,7 @@ def _install(task: Installation) -> None:
 
 
 def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
-    """Start the server once, as `doctor` does, and return warnings. Exits with 1 if the client could not use it."""
+    """Start the server once, as `doctor` does, and return warnings. Exit with 1 if the client could not use it."""
     if plan.action == "none" or plan.entry.url is not None:
         return []
     unset = [name for name in plan.entry.secrets if name not in task.machine.environ]
@@ -255,7 +263,7 @@ def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
     server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
     server_report, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
     failures = [result for result in server_report.results if not result.ok]
-    # A source that fails is only a warning: the other sources are served.
+    # The failure of a source is only a warning, because the other sources are served.
     if all(result.check.startswith("source ") for result in failures):
         warnings = [f"WARNING: {result.check}: {result.detail}" for result in failures]
         for rejection in rejections:
@@ -279,9 +287,10 @@ def _make_plan(task: Installation, journal: InstallationJournal) -> Installation
 
 
 def _show_plan(task: Installation, plan: InstallationPlan) -> None:
-    keys, texts = resolve_server_keys(plan.place, task.machine), (plan.file.content, plan.text)
+    keys = resolve_server_keys(plan.place, task.machine)
+    texts = (plan.file.content, plan.text)
     diff = render_entry_diff(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
-    action = _ACTIONS[plan.action][1]
+    _, action = _ACTIONS[plan.action]
     if task.options.as_json:
         write_json(_describe_plan(task, plan, action) | {"difference": diff})
         return
@@ -306,7 +315,8 @@ def _show_link(task: Installation) -> None:
 
 
 def _show_snippet(task: Installation) -> None:
-    notes, snippet = list(_list_secret_notes(task.client, task.entry.secrets)), task.format_snippet()
+    notes = list(_list_secret_notes(task.client, task.entry.secrets))
+    snippet = task.format_snippet()
     if task.options.as_json:
         value = dict(build_entry_value(task.client, task.entry))
         write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
@@ -317,7 +327,7 @@ def _show_snippet(task: Installation) -> None:
 
 
 def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
-    """Report why the file is left unchanged, and the text to paste into it unless it is no file; exit with 1."""
+    """Report why the file is left unchanged, and the text that the user can paste into it. Exit with 1."""
     can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
     snippet = task.format_snippet() if can_paste else None
     if task.options.as_json:

@@ -1,4 +1,4 @@
-"""`list` and `schema`: the entries of a server, and the schema of the settings."""
+"""`list` prints the entries of a server, and `schema` prints the JSON Schema of the settings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _read_listing(options: ListOptions) -> Listing:
     bridge = load_and_start(options.target)
     registry = bridge.registry
     others = _describe_others(registry)
-    # Without any working source, a script must not mistake the empty list for the tools of the servers.
+    # If no source works, the exit code has to show that the list is not really empty.
     sources = {source.name for source in bridge.sources}
     publishing = {entry.owner for entry in registry.list()} | {row["source"] for row in others}
     is_broken = sources.isdisjoint(publishing) and any(bridge.problems.get(name) for name in sources)
@@ -78,9 +78,9 @@ def _read_remote_listing(address: ServerAddress) -> Listing:
     from mcp_bridge._cli.remote import read_remote_entries
 
     rows = anyio.run(read_remote_entries, address)
-    return Listing(
-        tools=[row for row in rows if row["kind"] == "tool"], others=[row for row in rows if row["kind"] != "tool"]
-    )
+    tools = [row for row in rows if row["kind"] == "tool"]
+    others = [row for row in rows if row["kind"] != "tool"]
+    return Listing(tools=tools, others=others)
 
 
 def _show_listing(listing: Listing) -> None:
@@ -89,6 +89,7 @@ def _show_listing(listing: Listing) -> None:
         parameters, description = format_parameters(row["input_schema"]), _first_line(row["description"])
         cells.append((row["name"], parameters, description, ", ".join(row["tags"]), row["source"]))
     show_table(("tool", "parameters", "description", "tags", "source"), cells, empty="no tools")
+    # Resources, templates and prompts have a table of their own.
     if not listing.others:
         return
     print()

@@ -1,4 +1,7 @@
-"""`login`: signs in to a server over HTTP, in the user's browser."""
+"""`login`: lets the user sign in to a server over HTTP in the browser.
+
+The authorization server redirects the browser to a listener on this machine, with the code (RFC 8252, section 7.3).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ from mcp_bridge._sources.upstream.options import UpstreamOptions
 from mcp_bridge._sources.upstream.source import UpstreamSource
 
 MAX_REQUEST = 16 * 1024
-WAIT = 300.0
-"""Seconds that the user has to sign in."""
+"""The maximum number of bytes of a request that the listener reads."""
+SIGN_IN_TIMEOUT = 300.0
+"""Seconds in which the user has to sign in."""
 _PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nYou can close this page.\n"
 
 
@@ -62,13 +66,19 @@ async def _sign_in(server: UpstreamOptions, use_keyring: bool) -> str:
         async def receive_code() -> dict[str, str]:
             return await _receive_code(listener)
 
-        redirect, url, transport = f"http://127.0.0.1:{port}/callback", server.url or "", server.transport
-        return await sign_in(url, redirect, _open_page, receive_code, transport=transport, use_keyring=use_keyring)
+        return await sign_in(
+            server.url or "",
+            f"http://127.0.0.1:{port}/callback",
+            _open_page,
+            receive_code,
+            transport=server.transport,
+            use_keyring=use_keyring,
+        )
 
 
 async def _open_page(url: str) -> None:
     report("Sign in on this page:", f"  {url}")
-    # Some browsers end only when the user has signed in, and that needs the callback.
+    # Some browsers return only when the user has signed in, and meanwhile the callback has to be served.
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
@@ -84,13 +94,14 @@ async def _receive_code(listener: Any) -> dict[str, str]:
             queries.append(query)
             tasks.cancel_scope.cancel()
 
-    with anyio.fail_after(WAIT):
+    with anyio.fail_after(SIGN_IN_TIMEOUT):
         async with anyio.create_task_group() as tasks:
             await listener.serve(handle, tasks)
     return queries[0]
 
 
 async def _read_query(stream: SocketStream) -> dict[str, str]:
+    """Return the query of a request to the callback, or an empty one for any other request."""
     data = b""
     while b"\r\n\r\n" not in data and len(data) < MAX_REQUEST:
         try:

@@ -1,4 +1,4 @@
-"""Logging to stderr and optionally to a rotating file: one line per record, with secrets redacted."""
+"""Configures logging to stderr, and optionally to a rotating file. Each record is one line, with secrets redacted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ BACKUP_FILES = 3
 
 
 class OneLineFormatter(logging.Formatter):
-    """Formats a record as one line, with control characters escaped, and indents the lines of a traceback.
+    """Formats a record as one line with control characters escaped, and a traceback as indented lines below it.
 
-    The same applies to `exc_text`, which may come from the formatter of another handler.
+    With `all_frames`, tracebacks also have the frames of this package.
     """
 
     def __init__(self, *, all_frames: bool = False) -> None:
@@ -43,6 +43,7 @@ class OneLineFormatter(logging.Formatter):
             if record.exc_info:
                 lines.append(self.formatException(record.exc_info))
             elif record.exc_text:
+                # The formatter of another handler may have formatted the traceback.
                 lines.append(self._indent(record.exc_text))
             if record.stack_info:
                 lines.append(self._indent(record.stack_info))
@@ -86,9 +87,10 @@ class StartErrors(logging.Filter):
         return False
 
     def release(self, report: str = "") -> None:
-        """Log the errors, except those in the report of the command."""
-        records, self._records = self._records or [], None
-        lines = tuple(filter(None, report.splitlines()))
+        """Stop delaying errors. Log the delayed ones, except those in the report of the command."""
+        records = self._records or []
+        self._records = None
+        lines = tuple(line for line in report.splitlines() if line)
         for record in records:
             if not record.getMessage().endswith(lines):
                 self._handler.handle(record)
@@ -96,7 +98,7 @@ class StartErrors(logging.Filter):
 
 @contextmanager
 def delay_start_errors() -> Iterator[Callable[[], None]]:
-    """Delay errors of the start until the returned function is called, or the block ends."""
+    """Delay errors of the start until the yielded function is called, or the block ends."""
     handler: logging.Handler = logging.NullHandler()
     for root_handler in logging.getLogger().handlers:
         # Handlers of files derive from this class, so the type is compared.
@@ -115,6 +117,7 @@ def delay_start_errors() -> Iterator[Callable[[], None]]:
 
 
 def hide_secrets(secrets: Iterable[str]) -> None:
+    """Redact these values in all lines from now on."""
     secrets = list(secrets)
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, OneLineFormatter):
@@ -123,7 +126,7 @@ def hide_secrets(secrets: Iterable[str]) -> None:
 
 def add_substitutions(substitutions: Iterable[Callable[[str], str]]) -> None:
     """Apply functions for the replacement of text to all lines from now on."""
-    # The handlers share a formatter.
+    # The handlers share one formatter, which must get each function only once.
     for formatter in {handler.formatter for handler in logging.getLogger().handlers}:
         if isinstance(formatter, OneLineFormatter):
             for substitute in substitutions:
@@ -153,15 +156,16 @@ def configure_logging(level: str, file: Path | None = None) -> None:
         handler.setFormatter(formatter)
         root.addHandler(handler)
     logging.getLogger("asyncio").addFilter(_is_not_interrupt)
-    # The policy `retry` logs each attempt itself.
-    logging.getLogger("stamina").setLevel(logging.ERROR)
     root.setLevel(logging.WARNING)
     logging.getLogger("mcp_bridge").setLevel(level.upper())
     uncaught_errors.install_hooks()
 
 
 def _is_not_interrupt(record: logging.LogRecord) -> bool:
-    # asyncio logs a Ctrl-C during the import of a tool's file as an unhandled exception.
+    """Return whether a record is about something else than Ctrl-C.
+
+    asyncio logs a Ctrl-C during the import of a tool's file as an unhandled exception.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is None

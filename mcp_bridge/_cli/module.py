@@ -1,10 +1,10 @@
 """`module validate`: checks a module with the contract suite of its type, in processes that the module may end.
 
 A module can do anything to the process that examines it: exit, block, crash, or write to its channel. So this process
-only records. A `Probe` is a process that tries the rules one after the other, and reports each rule before it tries it
-and its outcome afterwards. If the process ends or is silent in between, the module has broken that rule, and the next
-probe continues with the rules that have no outcome. This ends after a complete run, after `MAX_PROCESSES` probes, or
-when a rule of `NEEDED_RULES` is broken.
+only records outcomes. A `Probe` is a process that tries the rules one after the other. It reports each rule before it
+tries it, and the outcome afterwards. If the process ends or is silent in between, the module has broken this rule, and
+the next probe continues with the rules that have no outcome. The examination ends after a complete run, after
+`MAX_PROCESSES` probes, or when the module breaks one of `NEEDED_RULES`.
 """
 
 from __future__ import annotations
@@ -34,31 +34,34 @@ from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.terminal_text import escape_line
 
 START_TIMEOUT = 60.0
-"""Seconds until a process must have started."""
-SLACK = 2.0
-"""Seconds in addition to the timeout of a rule. The process itself enforces that one unless the module blocks it."""
+"""Seconds in which a process has to start."""
+TIMEOUT_MARGIN = 2.0
+"""Seconds that are added to the timeout of a rule. The process itself enforces the timeout, unless the module blocks
+it."""
 GRACE = 2.0
-"""Seconds until a process has exited after its last report, and then after a signal."""
+"""Seconds in which a process has to exit after its last report."""
 KILL_TIMEOUT = 25.0
-"""Seconds that the supervisor of the process has to end everything."""
+"""Seconds in which the supervisor of the process has to end everything."""
 MAX_PROCESSES = 50
+"""The maximum number of processes for one module."""
 MAX_LINE = 65_536
-"""Bytes of a line that the process sends."""
+"""The maximum number of bytes of a line that the process sends."""
 STDERR_TAIL = 300
-"""Characters of stderr that are shown."""
+"""The maximum number of characters of stderr that are shown, from its end."""
 MESSAGES = frozenset({"rule", "outcome", "kind", "over"})
 GARBLED = "the module wrote to the channel of the check"
+"""The problem if a message is not one of the process."""
 COMMAND = [sys.executable, "-P", "-m", "mcp_bridge._integrations.amplifier.validation.worker"]
 STDOUT_RULE = "it_prints_nothing_to_stdout"
 NEEDED_RULES = ("it_can_be_imported", "it_mounts_what_its_type_requires")
-"""The rules without which no other is checked."""
+"""If one of these rules is broken, no other can be checked."""
 Json = dict[str, Any]
 _SECRET_KEY = re.compile("key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LABELS = {"passed": "ok  ", "failed": "FAIL", "skipped": "-   "}
 
 
 def check_module(options: ModuleOptions) -> None:
-    """Check a module; exit with 1 if it breaks a rule.
+    """Check a module. Exit with 1 if it breaks a rule.
 
     Raises ConfigError for invalid options, and for a module that does not exist.
     """
@@ -107,14 +110,15 @@ def _print_result(result: Json) -> None:
             line += f": {escape_line(outcome['reason'])}"
         print_lines(line)
     module_type = f"{result['type']} (from {result['type_from']})" if result["type"] else "a module of unknown type"
-    failures, summary = result["failed"], "all rules are followed"
+    failures = result["failed"]
+    summary = "all rules are followed"
     if failures:
         summary = f"{format_count(len(failures), 'rule')} broken: {', '.join(failures)}"
     print_lines(f"{result['module']}: {module_type}; {summary}")
 
 
 class Probe:
-    """A process for the examination of a module, and its messages. Raises OSError."""
+    """A process that examines a module, and its messages. Raises OSError if it cannot be started."""
 
     def __init__(self, order: Json, folder: str) -> None:
         self._is_garbled = False
@@ -166,7 +170,7 @@ class Probe:
         return None
 
     def end(self) -> None:
-        """End the process by its supervisor, or kill the whole group if that takes too long."""
+        """Let the supervisor end the process. If that takes too long, kill the whole group."""
         if self._process.poll() is None:
             process_group.terminate_supervisor(self._process.pid)
             # The module may have stopped the supervisor.
@@ -177,6 +181,7 @@ class Probe:
         self._process.wait()
 
     def describe_end(self) -> str:
+        """Describe how the process has ended, with the end of its stderr."""
         end = GARBLED
         if not self._is_garbled:
             end = f"it {worker_system.describe_status(self._process.poll(), sandboxed=False)}"
@@ -198,7 +203,7 @@ class Probe:
 
 
 class ProbedModule:
-    """Examines a module until every rule was tried once; `timeout` is in seconds for each rule."""
+    """Examines a module until each rule has an outcome. `timeout` is the number of seconds for each rule."""
 
     def __init__(self, subject: ExaminedModule, module_type: str | None, config: Json, timeout: float) -> None:
         self._subject = subject
@@ -237,7 +242,7 @@ class ProbedModule:
             self._outcomes[rule] = (state, reason)
 
     def _run_process(self, folder: str) -> bool:
-        """Run one process for the rules not tried yet; return whether none is left."""
+        """Run one process for the rules without an outcome. Return whether the examination is complete."""
         self._rule = ""
         try:
             probe = Probe(self._to_order(), folder)
@@ -245,9 +250,13 @@ class ProbedModule:
             raise BridgeError(f"cannot start a process: {error}") from error
         with probe:
             while True:
-                timeout = self._timeout if self._rule else START_TIMEOUT
+                timeout = START_TIMEOUT
+                margin = 0.0
+                if self._rule:
+                    timeout = self._timeout
+                    margin = TIMEOUT_MARGIN
                 try:
-                    message = probe.receive_report(timeout + SLACK if self._rule else timeout)
+                    message = probe.receive_report(timeout + margin)
                 except queue.Empty:
                     probe.end()
                     return self._fail_rule(f"it blocked the process for {timeout:g} s")
@@ -258,7 +267,7 @@ class ProbedModule:
                 try:
                     self._handle(message)
                 except (LookupError, TypeError, ValueError):
-                    # The module can write to this channel, too.
+                    # The module has written this message to the channel.
                     return self._fail_rule(GARBLED)
 
     def _to_order(self) -> Json:
@@ -279,10 +288,14 @@ class ProbedModule:
         elif message["say"] == "outcome":
             self._record(str(message["rule"]), str(message["state"]), str(message["reason"]))
         elif message["say"] == "kind":
-            self._type, self._type_source = message["kind"], self._type_source or message["origin"]
+            self._type = message["kind"]
+            self._type_source = self._type_source or message["origin"]
 
     def _fail_rule(self, problem: str) -> bool:
-        """Record the current rule as broken, and return whether no other can be checked."""
+        """Record that the current rule is broken. Return whether the examination has to end.
+
+        Raises BridgeError if the process has not begun with a rule.
+        """
         if not self._rule:
             raise BridgeError(f"the module could not be examined: {problem}")
         self._record(self._rule, "failed", problem)

@@ -1,4 +1,4 @@
-"""`module lock`: fetches the modules from git of a settings file, and records their commits."""
+"""`module lock`: fetches the modules that come from git, and records their commits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcp_bridge._settings.documents.document import join_errors
 
 
 def lock_modules(command: LockOptions) -> None:
-    """Lock the modules in the plans of a settings file; exit with 1 if one cannot be fetched.
+    """Lock the modules in the plans of a settings file. Exit with 1 if one cannot be fetched.
 
     Raises ConfigError for invalid settings, and for sources of modules that these do not allow.
     """
@@ -70,11 +70,14 @@ def _find_git_modules(settings: Settings) -> list[RequestedModule]:
 
 
 def _locate_error(source: SourceSettings, place: tuple[str | int, ...], problem: str) -> ConfigError:
-    """Return an error with its place in the file. A plan as the file has no key `plan`."""
+    """Return an error with its place in the file. `place` is the key path in the plan."""
     if source.origin is None:
         return ConfigError(problem)
+    # If the whole file is the plan, the source has no place, and no key `plan`.
     where = source.origin.where
-    return source.origin.document.make_error((*where, "plan", *place) if where else place, problem)
+    if where:
+        place = (*where, "plan", *place)
+    return source.origin.document.make_error(place, problem)
 
 
 def _report_outcome(outcome: LockOutcome, path: Path) -> None:

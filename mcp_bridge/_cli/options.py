@@ -1,6 +1,6 @@
-"""The options of the commands to run, call and check servers.
+"""The options of the commands that run, call and check servers.
 
-A field is an argument or option, and the docstring of the class is the command's help.
+Each field is an argument or an option, and the docstring of the class is the help of the command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcp_bridge._cli.serve_options import FileArgument, LogFileOption, LogLevelO
 from mcp_bridge._contracts.errors import ConfigError
 
 MAX_TIMEOUT = 3600
-
+"""The maximum value of `--timeout`, in seconds."""
 
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
 
@@ -357,7 +357,7 @@ class TrailOptions:
 
 def check_timeout(seconds: float) -> None:
     """Check the value of --timeout. Raises ConfigError."""
-    # This condition also rejects nan.
-    if not MAX_TIMEOUT >= seconds > 0:
+    # Written so, the condition also rejects NaN.
+    if not 0 < seconds <= MAX_TIMEOUT:
         hint = f"Use a number of seconds greater than 0 and at most {MAX_TIMEOUT}"
         raise ConfigError(f"found {seconds:g}", where="--timeout", hint=hint)

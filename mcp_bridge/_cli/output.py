@@ -1,4 +1,7 @@
-"""Output of the commands: results go to stdout, progress and problems to stderr, with control characters escaped."""
+"""Writes the output of the commands: results to stdout, and everything else to stderr, with control characters escaped.
+
+The text of a tool can contain control characters, which must not reach the terminal.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def report(*texts: str) -> None:
-    """Write lines for the user to stderr. Text of a tool cannot control the terminal."""
+    """Write lines for the user to stderr."""
     for text in texts:
         print(escape_text(text), file=sys.stderr, flush=True)
 
 
 def print_lines(*texts: str) -> None:
-    """Write lines of a result to stdout. Text of a tool cannot control the terminal."""
+    """Write lines of a result to stdout."""
     for text in texts:
         print(escape_text(text))
 
@@ -50,23 +53,23 @@ def format_json(value: Any, *, indent: int | None = None) -> str:
 def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "", styles: Sequence[str] = ()
 ) -> None:
-    """Print a table on stdout, or report the text `empty` if there are no rows; `styles` has a style for each row.
+    """Print a table on stdout, or report the text `empty` if there are no rows.
 
-    Columns without values are left out. A terminal gets colours and columns of its width; a pipe or a file gets every
-    character, one line for each row.
+    Columns without values are left out. On a terminal, `styles` are the styles of the rows, and columns fit its width.
+    In a pipe or a file, each row is one line, and nothing is truncated.
     """
     if not rows:
         report(empty)
         return
-    lines: list[list[str]] = [[] for _ in range(len(rows) + 1)]
-    for title, *cells in zip(columns, *rows, strict=True):
-        if any(cells):
-            for line, cell in zip(lines, [title, *cells], strict=True):
-                line.append(escape_line(cell))
+    used_columns = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    lines: list[list[str]] = []
+    for row in (columns, *rows):
+        lines.append([escape_line(row[index]) for index in used_columns])
     if not sys.stdout.isatty():
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        widths = [max(len(line[index]) for line in lines) for index in range(len(used_columns))]
         for line in lines:
-            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+            cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+            print("  ".join(cells).rstrip())
         return
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,8 @@
-"""Arguments and options as data, and a parser for plain command lines, because importing typer takes 100 ms."""
+"""Describes arguments and options as data, and parses plain command lines.
+
+The commands of typer are made from the same data. But importing typer takes 100 ms, so `serve` parses its arguments
+here if they are plain.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 T = TypeVar("T")
-_EXPANDED = frozenset("*?[~$%")
+_EXPANDED_CHARACTERS = frozenset("*?[~$%")
 """Typer expands words with these characters on Windows, because shells there do not."""
 
 
@@ -29,12 +33,12 @@ class Option:
 
 
 def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
-    """Parse a command line with texts, paths and flags as options.
+    """Parse a command line whose options are texts, paths and flags.
 
-    Returns None if only typer can parse it: unknown words that begin with `-`, such values, empty values, and too many
-    arguments.
+    Return None if only typer can parse it, or report its error: if a value is empty or begins with `-`, an option is
+    unknown, or there are too many arguments.
     """
-    if sys.platform == "win32" and not _EXPANDED.isdisjoint("".join(words)):
+    if sys.platform == "win32" and not _EXPANDED_CHARACTERS.isdisjoint("".join(words)):
         return None
     hints = get_type_hints(options, include_extras=True)
     arguments = [field for field, hint in hints.items() if isinstance(get_args(hint)[1], Argument)]
@@ -68,13 +72,13 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
 
 
 def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
-    """Yield each name of an option, with the value of a flag by this name, or None for other options."""
+    """Yield each name of an option, with the value that this name gives to a flag, or None for other types."""
     value_type, parameter = get_args(hint)
     if isinstance(parameter, Argument):
         return
     is_flag = bool in (value_type, *get_args(value_type))
     for names in parameter.names or (f"--{field.replace('_', '-')}",):
         name, _, negative = names.partition("/")
-        yield name, is_flag or None
+        yield name, True if is_flag else None
         if negative:
             yield negative, False

@@ -1,4 +1,4 @@
-"""`read` and `get`: the contents of a resource and the messages of a prompt, as a client receives them."""
+"""`read` prints the contents of a resource, and `get` the messages of a prompt, as a client receives them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_bridge._runtime.terminal_text import escape_text
 
 
 def print_resource(options: ReadOptions) -> None:
-    """Print the contents of a resource: text, bytes (not on a terminal), or the result as JSON. Raises BridgeError."""
+    """Print the contents of a resource, or the result as JSON. A terminal gets no bytes. Raises BridgeError."""
     words, target = options.words, options.file
     if len(words) == 2 and target is None:
         target, uri = words
@@ -37,7 +37,7 @@ def print_resource(options: ReadOptions) -> None:
     for contents in read_items(result, "contents"):
         if "text" in contents:
             text = str(contents["text"])
-            # A file gets the exact text.
+            # Only on a terminal, control characters have to be escaped. A file gets the exact text.
             print(escape_text(text) if is_terminal else text)
             continue
         try:

@@ -1,6 +1,6 @@
 """Uses a server as a client does: lists and calls its tools, reads its resources and gets its prompts.
 
-The server is at a URL, or started by a command, or it serves a file in this process.
+The server is at a URL, is started with a command, or serves a file in this process.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CALL_META: Mapping[str, Any] = {"progressToken": "cli", LOG_LEVEL: "info"}
-"""The `_meta` of a call whose progress and log are shown."""
+"""The `_meta` of a call. It requests progress and log messages, which are shown."""
 _PRESENTATION = {"title": "title", "annotations": "annotations", "icons": "icons", "_meta": "meta"}
+"""Members of a tool that are optional, and the keys for them in the rows of `list --json`."""
 
 
 async def request_from_server(target: ServerAddress | str | None, method: str, params: dict[str, Any]) -> Any:
@@ -64,7 +65,7 @@ async def request_from_server(target: ServerAddress | str | None, method: str, p
 async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSession], Awaitable[T]]) -> T:
     """Connect to a server, and return the result of `use`. Raises BridgeError.
 
-    A program is first used in the handshake era, because some programs end at an unknown request.
+    With a program, the handshake era is tried first, because some programs exit after an unknown request.
     """
     if address.url is None:
         from mcp_bridge._upstream.child import LaunchCommand

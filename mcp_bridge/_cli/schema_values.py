@@ -1,4 +1,4 @@
-"""JSON Schemas at the command line: the parameters of a tool as text, and `key=value` pairs as JSON values."""
+"""JSON Schemas at the command line: formats the parameters of a tool, and parses `key=value` pairs as JSON values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ def format_parameters(schema: Mapping[str, Any]) -> str:
     parameters: list[str] = []
     for name in _get_properties(schema):
         property_schema = resolve_schema(schema["properties"][name], schema)
-        enum, types = property_schema.get("enum"), list_types(property_schema, property_schema)
+        enum = property_schema.get("enum")
+        types = list_types(property_schema, property_schema)
         if isinstance(enum, list):
             type_text = "|".join(map(_format_json, enum))
         elif types >= TYPES:
             type_text = "any"
+        elif types == {"null"}:
+            type_text = "null"
         else:
-            type_text = "|".join(simplify_types(types - {"null"} or types))
+            # An optional parameter often allows null, which would only make its type longer.
+            type_text = "|".join(simplify_types(types - {"null"}))
         if property_schema.get("default") is not None:
             parameters.append(f"{name}: {type_text} = {_format_json(property_schema['default'])}")
+        elif name in required:
+            parameters.append(f"{name}: {type_text}")
         else:
-            parameters.append(f"{name}: {type_text}" if name in required else f"{name}?: {type_text}")
+            parameters.append(f"{name}?: {type_text}")
     return ", ".join(parameters)
 
 
@@ -49,11 +55,12 @@ class CallArguments:
         Raises ConfigError for invalid JSON, and for words together with `--arguments`.
         """
         if text is None and len(words) == 1 and words[0].lstrip().startswith("{"):
-            text, words = words[0], []
+            text = words[0]
+            words = []
         if words and text is not None:
             raise ConfigError(f"both --arguments and '{words[0]}' were given", where="arguments", hint=PAIRS_HINT)
         if text == "-":
-            # PowerShell writes a byte order mark.
+            # PowerShell begins what it writes to a pipe with a byte order mark.
             text = sys.stdin.read().removeprefix("\ufeff")
         try:
             return cls(json.loads(text) if text is not None else None, words)
@@ -98,7 +105,7 @@ class CallArguments:
 
 
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Find the schema of the items of a list. The list may be one of several alternatives."""
+    """Return the schema of the items of a list, even if the list is one of several alternatives; empty without one."""
     schema = resolve_schema(schema, root)
     for alternative in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
         resolved = resolve_schema(alternative, root)
@@ -119,7 +126,10 @@ def _parse_value(text: str, types: frozenset[str]) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    return text if "string" in types and not has_type(value, types) else value
+    # The schema may allow text, but not the type of this value.
+    if "string" in types and not has_type(value, types):
+        return text
+    return value
 
 
 def _format_json(value: Any) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,14 @@ from mcp_bridge._app.serve import run_on_event_loop, serve_http, serve_stdio, sp
 from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.output import format_entry_counts, report
+from mcp_bridge._cli.process import manage_process
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._cli.target import NO_RECORD_VARIABLE, RELOAD_HINT, BridgeTarget, can_reload, hide_secrets, load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._engine.plugins import make_store
-from mcp_bridge._runtime.process_tree import end_descendants
-from mcp_bridge._runtime.stderr_relay import relay_stderr
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin, reserve_stdio
-from mcp_bridge._runtime.supervisor import GRACE, Supervisor
+from mcp_bridge._runtime.supervisor import Supervisor
 from mcp_bridge._transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ DEFAULT_ADDRESS = ("127.0.0.1", 8808)
 
 
 def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
-    """Serve a file; `guard` is the process guard, if one is running. Raises ConfigError."""
+    """Serve a file. `guard` is the process guard, if one is running. Raises ConfigError."""
     if options.shared:
         from mcp_bridge._cli.shared.command_line import run_relay
 
@@ -51,7 +49,7 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
                 target = _load_bridge(options)
                 if os.isatty(pipes.source):
                     report(f"Serving {target.path} over stdio, for an MCP client to start. Press Ctrl-C to stop.")
-                # The command itself reports the error of a failed start.
+                # The errors of a failed start are logged too, but `run_and_exit` reports them.
                 with logs.delay_start_errors() as release:
                     serve = partial(serve_stdio, on_import=enable_collections)
                     run_on_event_loop(serve, target.bridge, pipes, signals, release, loop_factory=target.loop_factory)
@@ -68,17 +66,6 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
                 run_http_server(target, host, port, http_options, signals, announce)
 
 
-@contextlib.contextmanager
-def manage_process(guard: Supervisor | None) -> Iterator[ShutdownSignals]:
-    """Receive the signals of this process inside the block, and end its descendants after it.
-
-    A process guard ends the descendants even after a crash, so nothing is done for them if one is running.
-    """
-    cleanup = end_descendants(GRACE) if guard is None else contextlib.nullcontext()
-    with ShutdownSignals(lasting=True, guard=guard) as signals, relay_stderr(), cleanup:
-        yield signals
-
-
 def run_http_server(
     target: BridgeTarget,
     host: str,
@@ -87,7 +74,7 @@ def run_http_server(
     signals: ShutdownSignals,
     announce: Callable[[str], None],
 ) -> None:
-    """Serve over HTTP until a signal. Once clients can connect, call `announce` with the URL."""
+    """Serve over HTTP until a signal arrives. Once clients can connect, call `announce` with the URL."""
     with logs.delay_start_errors() as release:
 
         def handle_start(url: str) -> None:
@@ -103,14 +90,14 @@ def _load_bridge(options: ServeOptions) -> BridgeTarget:
     if options.reload and not can_reload():
         raise ConfigError("watching files needs the package watchfiles", where="--reload", hint=RELOAD_HINT)
     target = load_target(options.file, watch=options.reload, token_env=options.token_env)
-    # The command `doctor` has started this process.
+    # `doctor` sets this variable for the servers that it starts, so that a check changes nothing.
     if os.environ.get(NO_RECORD_VARIABLE):
         target.bridge.disable_recording()
     return target
 
 
 def _choose_http_options(target: BridgeTarget, http: str, token_env: str | None) -> tuple[str, int, HttpOptions]:
-    """Choose the address and options. Options of the command override the settings, and these the defaults."""
+    """Choose the address and the options. Options of the command override the settings, which override the defaults."""
     from mcp_bridge._app.http_access import TokenReloader, build_authenticator
     from mcp_bridge._app.serve import build_metrics
     from mcp_bridge._cli.server_address import read_token
@@ -206,7 +193,10 @@ def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
 
 
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
-    """Return a function for the page. It returns a client's entry for the served file, and the path of this file."""
+    """Return a function that the page calls to install the server.
+
+    It returns the entry of a client for the served file, and the path of this file.
+    """
 
     def build_target_entry() -> tuple[ServerEntry, str]:
         from mcp_bridge._cli.install import build_entry

@@ -1,4 +1,4 @@
-"""The options of `serve`, and those in common with other commands. A start imports no others."""
+"""The options of `serve`, and those that other commands have too. `serve` imports no other options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where another MCP server is: its URL, or the command to start it."""
+"""Finds the address of another MCP server on a command line: its URL, or the command that starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _URL = re.compile(r"https?://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """The URL of a server, or the command to start it over stdio; `token` is a bearer token for the URL."""
+    """The URL of a server, or the command that starts it over stdio. `token` is a bearer token for the URL."""
 
     url: str | None = None
     argv: Sequence[str] = ()
@@ -35,7 +35,7 @@ def find_address(target: str | None, command: str | None, token_env: str | None)
             raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
         return ServerAddress(argv=parse_command(command))
     if target is not None and _URL.match(target):
-        # Messages would show it, and only some HTTP clients would send it.
+        # Messages would show the password, and only some HTTP clients would send it.
         if "@" in target.split("//", 1)[1].split("/", 1)[0]:
             hint = "Remove them, and pass a bearer token with --token-env NAME"
             raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
@@ -64,15 +64,19 @@ def is_target(word: str) -> bool:
 
 
 def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
-    """Split `[TARGET] NAME [KEY=VALUE]...`; `target` is that of the option. Raises ConfigError without a name.
+    """Split `[TARGET] NAME [KEY=VALUE]...` into target, name and arguments. Raises ConfigError without a name.
 
-    A plain word is a name if an argument or nothing follows, even if there is a folder of that name.
+    `target` is the value of the option `--file`. `what` describes the name in the error.
+
+    A folder may have the same name as a tool. A plain word is a tool if nothing or an argument follows it.
     """
     if target is None and words and is_target(words[0]):
-        following = words[1] if len(words) > 1 else ""
-        is_last = not following or "=" in following or following.lstrip().startswith("{")
-        if not is_last or re.fullmatch(r"[\w-]+", words[0]) is None:
-            target, words = words[0], words[1:]
+        next_word = words[1] if len(words) > 1 else ""
+        is_before_arguments = not next_word or "=" in next_word or next_word.lstrip().startswith("{")
+        is_plain_word = re.fullmatch(r"[\w-]+", words[0]) is not None
+        if not (is_plain_word and is_before_arguments):
+            target = words[0]
+            words = words[1:]
     if not words:
         raise make_missing_error(target, what)
     return target, words[0], words[1:]

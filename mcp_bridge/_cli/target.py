@@ -1,4 +1,4 @@
-"""The target of a command: a Python file, a folder or a settings file, or the default file of the current folder."""
+"""Loads the target of a command: a Python file, a folder or a settings file, or the default file of the folder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
 SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
-DEFAULT_FILES = (*(f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES), "tools.py")
+DEFAULT_FILES = (*[f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES], "tools.py")
 _PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
-"""Names that every project may have. Such a file is named after its folder."""
+"""Names of files that many projects have. The server of such a file is named after the folder."""
 NO_RECORD_VARIABLE = "MCP_BRIDGE_NO_RECORD"
 """`doctor` starts servers with this variable. A bridge then reads the definitions of upstreams, and records none."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
+"""A text such as `localhost:8808`, which is meant as a URL."""
 RELOAD_HINT = f"Run `pip install '{DISTRIBUTION}[reload]'`"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 _BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml file"
 
 
 class BridgeTarget(NamedTuple):
-    """A bridge before its start. The settings and the event loop are those of a settings file."""
+    """A bridge before its start. Only a settings file has settings, and can choose the event loop."""
 
     path: Path
     bridge: Bridge
@@ -40,7 +41,7 @@ class BridgeTarget(NamedTuple):
 
 
 class ServedFile(NamedTuple):
-    """A file to serve: its absolute path, its default server name, the variables it needs, and notes for the user."""
+    """A file to serve: its absolute path, its default server name, the variables that it needs, and notes for users."""
 
     path: Path
     name: str
@@ -92,7 +93,9 @@ def load_target(
     """
     from mcp_bridge._app.factory import build_from_file, build_from_settings
 
-    path, settings, loop_factory = find_file(path), None, None
+    path = find_file(path)
+    settings = None
+    loop_factory = None
     if is_settings(path):
         from mcp_bridge._settings import load
 
@@ -114,7 +117,7 @@ def load_target(
     else:
         check_servable(path)
         bridge = build_from_file(path, watch=watch, private=private or token_env is not None)
-    # The token is a secret over stdio, too.
+    # The token is a secret even if this server does not use it.
     if token_env is not None and os.environ.get(token_env):
         hide_secrets(bridge, [os.environ[token_env]])
     return BridgeTarget(path=path, bridge=bridge, settings=settings, loop_factory=loop_factory)
@@ -136,7 +139,7 @@ def hide_secrets(bridge: Bridge, secrets: Iterable[str]) -> None:
 
 @contextlib.asynccontextmanager
 async def run_sources(bridge: Bridge, *, serving: bool = True) -> AsyncIterator[None]:
-    """Run the sources inside the block. Ctrl-C also ends a long import of a file."""
+    """Run the sources inside the block. Ctrl-C can end the import of a file too."""
     with interrupt_imports():
         async with bridge.run_sources(serving=serving):
             yield
@@ -152,7 +155,7 @@ async def run_until_started(bridge: Bridge) -> None:
 def load_and_start(path: Path | str | None) -> Bridge:
     """Make the bridge of a file, and run its sources until they have published. Raises ConfigError and SourceError.
 
-    Meanwhile, stdout is reserved for the result of the command, and prints of tools go to stderr.
+    Meanwhile, what tools print goes to stderr, because stdout is only for the result of the command.
     """
     import anyio
 
@@ -176,6 +179,7 @@ def check_file(path: Path) -> ServedFile:
 
 
 def _check_settings(path: Path) -> ServedFile:
+    """Check a settings file, with empty text for each variable that is not set."""
     from mcp_bridge._settings import parse, prepare, read_document
     from mcp_bridge._settings.environment import list_variables
 
@@ -185,7 +189,7 @@ def _check_settings(path: Path) -> ServedFile:
     try:
         parse(document, {**os.environ, **dict.fromkeys(unset, "")})
     except ConfigError as error:
-        # Other errors may come from the missing values.
+        # With variables that are not set, other errors may be about their empty values.
         if not unset or error.problem.startswith("unknown key"):
             raise
     name = document.data.get("name")
@@ -203,5 +207,5 @@ def _choose_default_name(path: Path) -> str:
 
 
 def to_server_name(text: str) -> str:
-    """Return a server name for every client."""
+    """Return a server name that every client accepts."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

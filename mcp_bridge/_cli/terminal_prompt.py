@@ -1,4 +1,4 @@
-"""Asks the user at the terminal: to confirm, to fill in a form, or to open a page."""
+"""Asks the user at the terminal to confirm something, to fill in a form, or to open a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TerminalPrompt:
     """Asks one question at a time on stderr, and reads the answers from the terminal `source`.
 
-    Questions and answers are those of a client that supports every kind of form.
+    It gets the same requests as a client that supports all kinds of forms, and returns the same responses.
 
     Attributes:
         capabilities: The capabilities of a terminal, in the form of MCP.
@@ -88,7 +88,10 @@ class TerminalPrompt:
         return {"action": "accept", "content": content}
 
     async def _fill_in_field(self, field: FormField) -> dict[str, Any] | None:
-        """Ask until the value is valid. Return it by its name, an empty dict to leave it out, or None to cancel."""
+        """Ask until the value is valid.
+
+        Return a dict with the value by its name, an empty dict if the user leaves the field out, or None to cancel.
+        """
         while True:
             report(field.instruction)
             line = await self._read_line()
@@ -114,7 +117,7 @@ class TerminalPrompt:
         return data.decode(errors="replace").strip() if data else None
 
     def _discard_input(self) -> None:
-        """Discard the input from before the question appeared."""
+        """Discard what the user has typed before the question appeared."""
         if sys.platform != "win32":
             import termios
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
 
 MAX_CALLS = 500
-REFRESH = 0.5
-"""Seconds between two updates of the screen, at least."""
+"""The maximum number of calls that are kept."""
+REFRESH_INTERVAL = 0.5
+"""The minimum number of seconds between two updates of the screen, because a terminal line may be slow."""
 _STYLES = {"running": "yellow", "error": "red", "cancelled": "dim"}
 _COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
-"""The widths of the columns; the last one, with progress or arguments, has the rest."""
+"""The widths of the columns. The last column, with progress or arguments, gets the rest of the line."""
 
 
 def show_calls(options: TopOptions) -> None:
@@ -50,7 +52,10 @@ def show_calls(options: TopOptions) -> None:
 
 
 def _find_server(options: TopOptions) -> OperatorClient:
-    """Return a client of the server at a URL or of a file. A settings file may name a private socket or a port."""
+    """Return a client of the server at a URL, or of the server that serves a file.
+
+    The settings have the port of this server. Without a page, it may have a private socket.
+    """
     address = find_address(options.target, None, options.token_env)
     if address is not None:
         url = urlsplit(address.url or "")
@@ -93,7 +98,7 @@ def _list_private_sockets(settings: Settings) -> Sequence[Path]:
 
 
 class CallTable:
-    """The state of a server: its latest calls, its clients and sources, and the problem of the connection."""
+    """The state of a server: its latest calls, its clients and sources, and the problem of the connection, if any."""
 
     def __init__(self) -> None:
         self.calls: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
@@ -104,7 +109,7 @@ class CallTable:
         self.problem = "connecting"
 
     def replace_state(self, state: Mapping[str, Any]) -> None:
-        """Take over the whole state of the server."""
+        """Replace the whole state by that of the server."""
         self.server = state["server"]
         self.calls = OrderedDict((call["id"], call) for call in reversed(state["calls"]))
         self.clients = {client["id"]: client for client in state["clients"]}
@@ -141,7 +146,7 @@ class CallTable:
 
     def list_rows(self, count: int) -> Iterator[tuple[str, list[str]]]:
         """Yield the state and the cells of the latest calls, the latest first."""
-        for call, _ in zip(reversed(self.calls.values()), range(count), strict=False):
+        for call in itertools.islice(reversed(self.calls.values()), count):
             yield call["state"], self.format_cells(call)
 
     def summarize(self) -> str:
@@ -165,13 +170,16 @@ class CallTable:
         if duration is None:
             duration = max(0.0, time.time() - call["started"]) * 1000
         clock = time.strftime("%H:%M:%S", time.localtime(call["started"]))
-        state, details = call["state"], json.dumps(call["arguments"], ensure_ascii=False)
+        state = call["state"]
+        details = json.dumps(call["arguments"], ensure_ascii=False)
         if state == "error":
             state = call["code"] or state
-        if state == "running" and call["progress"] is not None:
-            progress, total, message = (call["progress"][key] for key in ("progress", "total", "message"))
-            amount = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-            details = f"{amount} {message or ''}".strip()
+        progress = call["progress"]
+        if state == "running" and progress is not None:
+            amount = f"{progress['progress']:g}"
+            if progress["total"] is not None:
+                amount += f"/{progress['total']:g}"
+            details = f"{amount} {progress['message'] or ''}".strip()
         cells = [clock, state, f"{duration:.1f}", call["tool"], call["client_name"], details]
         return [escape_line(str(cell)) for cell in cells]
 
@@ -217,8 +225,11 @@ async def _show_screen(client: OperatorClient) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    console, table, stop = Console(highlight=False, markup=False), CallTable(), asyncio.Event()
-    changed, errors = asyncio.Event(), list[OperatorError]()
+    console = Console(highlight=False, markup=False)
+    table = CallTable()
+    changed = asyncio.Event()
+    stop = asyncio.Event()
+    errors: list[OperatorError] = []
 
     async def follow() -> None:
         try:
@@ -238,11 +249,11 @@ async def _show_screen(client: OperatorClient) -> None:
 
 
 async def _refresh(update: Callable[..., None], console: Console, table: CallTable, changed: asyncio.Event) -> None:
-    """Draw the table after changes and while a call runs. A slow line allows no more updates than `REFRESH`."""
+    """Draw the table after each change, and regularly while a call runs, because its duration changes."""
     while True:
         changed.clear()
         update(_render_table(console, table), refresh=True)
-        await anyio.sleep(REFRESH)
+        await anyio.sleep(REFRESH_INTERVAL)
         if not table.is_running:
             await changed.wait()
 
@@ -265,14 +276,15 @@ def _render_table(console: Console, table: CallTable) -> RenderableType:
 
 @contextmanager
 def _read_keys(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` when the user types `q` inside the block; on Windows, only Ctrl-C ends the command."""
+    """Set `stop` when the user types `q` inside the block. On Windows, only Ctrl-C ends the command."""
     if sys.platform == "win32":
         yield
         return
     import termios
     import tty
 
-    loop, before = asyncio.get_running_loop(), termios.tcgetattr(0)
+    loop = asyncio.get_running_loop()
+    terminal_mode = termios.tcgetattr(0)
 
     def handle_keys() -> None:
         keys = os.read(0, 64)
@@ -285,4 +297,4 @@ def _read_keys(stop: asyncio.Event) -> Iterator[None]:
         yield
     finally:
         loop.remove_reader(0)
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        termios.tcsetattr(0, termios.TCSADRAIN, terminal_mode)

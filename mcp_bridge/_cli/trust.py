@@ -24,7 +24,7 @@ from mcp_bridge._upstream.trust.guard import OMITTED, PendingDefinition
 
 
 def review_definitions(options: TrustOptions) -> None:
-    """Show changed definitions and accept the user's choice of them; exit with 1 if any is not accepted.
+    """Show changed definitions, and accept those that the user chooses. Exit with 1 if one is not accepted.
 
     Raises ConfigError for a file without servers, and DefinitionLockError.
     """
@@ -46,7 +46,7 @@ def review_definitions(options: TrustOptions) -> None:
         definitions[definition.server][definition.key] = definition.current
     for server, server_definitions in definitions.items():
         lock.accept_definitions(server, server_definitions)
-    # The changes themselves are shown in full.
+    # Problems that only point to this command are left out, because the changes have been shown.
     problems: dict[str, list[str]] = {}
     for name, lines in bridge.problems.items():
         problems[name] = [line for line in lines if "mcp-bridge trust" not in line]
@@ -76,7 +76,7 @@ async def _find_pending(bridge: Bridge, patterns: Sequence[str]) -> list[Pending
 
 
 def _describe_change(definition: PendingDefinition) -> Iterator[str]:
-    """Yield the lines of a change: each part with a difference, old lines with `-` and new ones with `+`."""
+    """Yield the lines of a change: each part with a difference, its old lines with `-` and its new ones with `+`."""
     state = "is new" if definition.accepted is None else "has changed"
     yield f"{definition.server}/{definition.key} {state}"
     for section, lines in definition.list_differences():

@@ -26,7 +26,7 @@ from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 
 def uninstall_server(options: UninstallOptions) -> None:
-    """Remove servers from a client. Raises ConfigError; exits with 1 if the client's file is left unchanged."""
+    """Remove servers from a client. Exit with 1 if the client's file cannot be changed. Raises ConfigError."""
     remover = _Remover(
         client=find_client(options.client), machine=detect_machine(), journal=open_journal(), options=options
     )
@@ -47,7 +47,11 @@ class _Remover:
     options: UninstallOptions
 
     def remove_all(self) -> list[dict[str, Any]]:
-        client, machine, journal, options = self.client, self.machine, self.journal, self.options
+        """Remove the chosen servers, and the records of servers that are not in the file any more."""
+        client = self.client
+        machine = self.machine
+        journal = self.journal
+        options = self.options
         records = removal.find_vanished_records(client, machine, journal, name=options.name, scope=options.scope)
         try:
             servers = removal.select_servers(
@@ -71,7 +75,8 @@ class _Remover:
             return servers
         lines: list[str] = []
         for server in servers:
-            url, settings = get_entry_url(self.client, server.value), get_served_settings(self.client, server.value)
+            url = get_entry_url(self.client, server.value)
+            settings = get_served_settings(self.client, server.value)
             place = f"is at {url}" if url is not None else f"serves {settings or 'no explicit file'}"
             lines.append(f"{server.name} {place}")
         if not sys.stdin.isatty() or self.options.as_json:
@@ -95,7 +100,7 @@ class _Remover:
             report(text)
 
     def _forget(self, record: InstallationRecord) -> dict[str, Any]:
-        """Forget a server after the user or another program has removed it from the file."""
+        """Remove the record of a server that the user or another program has removed from the file."""
         action = "would forget" if self.options.dry_run else "forgotten"
         if not self.options.dry_run:
             removal.remove_record(record, self.journal, file_exists=os.path.exists(record.path))
@@ -132,7 +137,8 @@ class _Remover:
 
     def _show_plan(self, plan: RemovalPlan, location: str) -> dict[str, Any]:
         server = plan.server
-        keys, texts = resolve_server_keys(server.place, self.machine), (plan.file.content, plan.text or "")
+        keys = resolve_server_keys(server.place, self.machine)
+        texts = (plan.file.content, plan.text or "")
         diff = render_entry_diff(plan.client, server.place, plan.file.path, keys, server.name, texts)
         self._report(f"would remove: {location}")
         if not self.options.as_json:

@@ -25,11 +25,11 @@ from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 
 ALL_CLIENTS = "all"
 _NAME_LIMIT = 200
-"""Characters of a tool's original name that are shown."""
+"""The maximum number of characters of a tool's original name that are shown."""
 
 
 def validate_target(options: ValidateOptions) -> None:
-    """Report the problems of a file; exit with 1 if there are any, or if a chosen client would reject a tool.
+    """Report the problems of a file. Exit with 1 if there are any, or if a chosen client would reject a tool.
 
     Patterns without a matching tool are notes, because a tool may appear later. So are published changes of tools.
     Raises ConfigError for an unknown client, and for invalid settings.
@@ -40,7 +40,7 @@ def validate_target(options: ValidateOptions) -> None:
         # Stdout is only for the result.
         with reserve_stdio():
             target = load_target(options.file)
-            # These errors are among the problems of the bridge, too.
+            # These errors are also in the problems of the bridge, which are reported below.
             with contextlib.suppress(ConfigError, SourceError):
                 anyio.run(run_until_started, target.bridge)
     except ConfigError as error:
@@ -70,9 +70,8 @@ def validate_target(options: ValidateOptions) -> None:
         )
     else:
         print_lines(*format_problems(bridge.problems), *notes, *_describe_findings(findings, options.client))
-        print_lines(
-            f"{format_entry_counts(bridge.registry)}{', no problems' if is_served else '; see the problems above'}"
-        )
+        summary = ", no problems" if is_served else "; see the problems above"
+        print_lines(f"{format_entry_counts(bridge.registry)}{summary}")
         if profiles:
             print_lines(_summarize(findings, profiles))
     exit_with(ok=ok)
@@ -114,7 +113,8 @@ def _lint_tools(bridge: Bridge, profiles: Sequence[Profile], server_name: str) -
 
 
 def _describe_findings(findings: Sequence[LintFinding], client: str | None) -> Iterator[str]:
-    """Yield the lines about each client. The notes of all clients together would hide the errors."""
+    """Yield the lines about the findings for each client."""
+    # Notes about all clients together would hide the errors.
     if client == ALL_CLIENTS:
         findings = [finding for finding in findings if finding.level != "note"]
     for name, client_findings in groupby(findings, key=lambda finding: finding.client):

@@ -9,7 +9,7 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.options import WorkerOptions
 from mcp_bridge._cli.output import format_count, format_entry_counts, report
-from mcp_bridge._cli.serve import manage_process
+from mcp_bridge._cli.process import manage_process
 from mcp_bridge._cli.target import load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.tasks import MEMORY
@@ -18,7 +18,7 @@ from mcp_bridge._runtime.supervisor import Supervisor
 
 
 def run_tasks(options: WorkerOptions, guard: Supervisor | None) -> None:
-    """Run tasks; `guard` is the process guard, if one is running. Raises ConfigError if no tasks are in Redis."""
+    """Run tasks. `guard` is the process guard, if one is running. Raises ConfigError if no tasks are in Redis."""
     logs.configure_logging(options.log_level, options.log_file)
     with manage_process(guard) as signals, detach_stdin():
         target = load_target(options.file)

@@ -124,7 +124,7 @@ def test_a_url_without_a_server_is_reported(run_here: RunHere) -> None:
 def test_a_url_without_responses_times_out_and_the_wait_is_reported(
     run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "NOTICE", 0.05)
+    monkeypatch.setattr(conversation, "NOTICE_DELAY", 0.05)
     with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler, bind_and_activate=True) as server:
         result = run_here("doctor", f"http://127.0.0.1:{server.server_address[1]}/mcp", "--timeout", "0.4")
     assert result.code == 1
@@ -138,7 +138,7 @@ def test_a_url_without_responses_times_out_and_the_wait_is_reported(
 def test_the_wait_for_a_silent_process_is_reported_on_stderr(
     run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "NOTICE", 0.05)
+    monkeypatch.setattr(conversation, "NOTICE_DELAY", 0.05)
     result = run_here(
         "doctor", "--json", "--timeout", "0.4", "--", sys.executable, "-c", "import time; time.sleep(100)"
     )

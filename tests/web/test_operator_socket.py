@@ -161,7 +161,7 @@ async def test_a_user_at_a_terminal_decides_if_the_client_cannot_ask(
         assert (question.tool, question.message, question.arguments) == ("add", "Sure?", '{"n": 1}')
         assert (question.bridge, question.scopes) == (f"shop ({os.getpid()})", ("once", "deny"))
         assert await user.bridges.answer_question(1, choice)
-        assert await user.wait_for_update() == QuestionUpdate(1, "yours", choice)
+        assert await user.wait_for_update() == QuestionUpdate(1, "here", choice)
     assert get_code(results[0]) == (None if choice == "once" else "approval_declined")
     assert [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit")] == [(choice, "terminal")]
 
@@ -196,8 +196,8 @@ async def test_the_first_answer_counts_and_other_terminals_are_notified(folder: 
         await first.wait_for_question()
         await second.wait_for_question()
         await second.bridges.answer_question(1, "deny")
-        assert await second.wait_for_update() == QuestionUpdate(1, "yours", "deny")
-        assert await first.wait_for_update() == QuestionUpdate(1, "another")
+        assert await second.wait_for_update() == QuestionUpdate(1, "here", "deny")
+        assert await first.wait_for_update() == QuestionUpdate(1, "elsewhere")
         assert not await first.bridges.answer_question(1, "once")
     assert results[0].is_error
 
@@ -378,7 +378,7 @@ async def test_an_answer_that_was_not_offered_is_rejected(choice: Any, folder: P
         tasks.start_soon(call_add, build_host(desk=desk), "legacy", results)
         await user.wait_for_question()
         await user.bridges.answer_question(1, choice)
-        assert await user.wait_for_update() == QuestionUpdate(1, "unfit", "")
+        assert await user.wait_for_update() == QuestionUpdate(1, "invalid", "")
         await user.bridges.answer_question(1, "deny")
     assert results[0].is_error
 

@@ -1,1 +1,1 @@
-"""`doctor`: starts a server as a client would, in that client's environment, and explains its faults."""
+"""`doctor`: starts a server as a client would, with the client's environment, and explains its faults."""

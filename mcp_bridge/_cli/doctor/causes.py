@@ -1,4 +1,4 @@
-"""The causes of failed starts, recognized in the stderr of the server, and their fixes."""
+"""Recognizes the causes of failed starts in the stderr of a server, and describes how to fix them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from mcp_bridge._version import DISTRIBUTION
 
 
 class Cause(NamedTuple):
-    """A pattern in the stderr of a server, its meaning and its fix. `{match}` is the group of that name."""
+    """A pattern in the stderr of a server, what it means, and how to fix it.
+
+    In both texts, `{match}` is the group of that name, and the other names are the values of `_find_cause`.
+    """
 
     pattern: str
     meaning: str
@@ -65,7 +68,7 @@ _SLOW_START = (
 
 
 def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
-    """Return the result of an era, with the cause before its detail and the fix before its advice."""
+    """Return the result of an era. If the cause of a fault is known, add the cause and how to fix it."""
     if outcome.fault is None:
         return outcome.result
     meaning, fix = _find_cause(outcome.fault, server)
@@ -76,6 +79,7 @@ def explain(outcome: EraOutcome, server: ExaminedServer) -> CheckResult:
 
 
 def check_start_time(first_response: float, server: ExaminedServer) -> CheckResult:
+    """Compare the time of the first response with the timeout of the client."""
     limit = server.launch.timeout
     detail = f"first response after {first_response:.2f} s; {server.client.title} waits {limit:g} s"
     if first_response > limit:

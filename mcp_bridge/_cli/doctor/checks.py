@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from mcp_bridge._protocol.dialects.dialect import SchemaDialect
 
 MAX_PAGES = 1_000
+"""The maximum number of pages of a list."""
 MAX_TEXT = 200
-"""Characters of a result's text that are shown."""
+"""The maximum number of characters of a result's text that are shown."""
 NOT_CONNECTED = "the server is not connected: "
-TIMEOUT, INTERVAL = 30.0, 0.2
-"""Seconds that upstreams may take to start, and between two readings of their states."""
+TIMEOUT = 30.0
+"""Seconds in which upstreams have to start."""
+INTERVAL = 0.2
+"""Seconds between two readings of their states."""
 _STATUS_URI = re.compile(r"amplifier://[^/]+/status")
 _ENDED_SOURCE = re.compile(r" ERROR mcp_bridge\.bridge: source '(?P<name>.*?)' ended: (?P<reason>.*)")
 _PROBLEM = re.compile(r""" ERROR mcp_bridge\.bridge: source (?P<q>['"])(?P<name>.*?)(?P=q): (?P<reason>.*)""")
@@ -71,7 +74,7 @@ class TrialCall:
 class CallCheck:
     """Calls one tool, in the first conversation only, because a call may have effects.
 
-    Without a given call, it calls the first read-only tool without required arguments.
+    If no call is given, it calls the first tool that is read-only and has no required arguments.
     """
 
     def __init__(self, call: TrialCall | None) -> None:
@@ -119,7 +122,8 @@ def _find_safe_call(tools: Sequence[Any]) -> TrialCall | None:
 
 
 async def _check_call(conversation: Conversation, call: TrialCall, params: dict[str, Any]) -> CheckResult:
-    check, start = f"call of '{call.tool}'", time.monotonic()
+    check = f"call of '{call.tool}'"
+    start = time.monotonic()
     try:
         result = await conversation.request(
             "tools/call", {**params, "name": call.tool, "arguments": dict(call.arguments)}
@@ -140,8 +144,10 @@ async def _check_call(conversation: Conversation, call: TrialCall, params: dict[
 def _format_text(result: dict[str, Any]) -> str:
     """Return the first text of a result, shortened, or the types of its blocks."""
     content = result.get("content")
+    if not isinstance(content, list):
+        return "nothing"
     types: list[str] = []
-    for block in content if isinstance(content, list) else ():
+    for block in content:
         if isinstance(block, dict):
             if "text" in block:
                 line = " ".join(str(block["text"]).split())
@@ -151,7 +157,7 @@ def _format_text(result: dict[str, Any]) -> str:
 
 
 async def list_pages(conversation: Conversation, method: str, key: str, params: dict[str, Any]) -> list[Any]:
-    """List the items of all pages. Raises ServerFault, including if the pages do not end."""
+    """List the items of all pages. Raises ServerFault, for example if the pages do not end."""
     items: list[Any] = []
     cursors: list[Any] = []
     while True:
@@ -196,7 +202,7 @@ def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
         source, modules, problems = status["source"], status["session"]["modules"], status["session"]["problems"]
         module_problems = [f"{module['module']}: {module['problem']}" for module in modules if module["problem"]]
     except (KeyError, IndexError, TypeError, ValueError):
-        # There is no session, or the resource is that of another server.
+        # There is no session, or another server has a resource with such a URI.
         return
     count = format_count(len(modules) - len({*module_problems}), "module")
     yield CheckResult(f"modules of '{source}'", True, f"{count} of {len(modules)} mounted and ready")
@@ -216,7 +222,7 @@ async def _check_upstreams(conversation: Conversation, params: dict[str, Any]) -
         try:
             sources: list[dict[str, Any]] = json.loads(result["contents"][0]["text"])["sources"]
         except (KeyError, IndexError, TypeError, ValueError):
-            # The resource is that of another server.
+            # Another server has a resource with this URI.
             return []
         rows = [row for row in sources if "server" in row]
         if time.monotonic() > deadline or all(row.get("state") != "starting" for row in rows):
@@ -234,6 +240,7 @@ def _check_upstream(row: dict[str, Any]) -> CheckResult:
 
 
 def find_ended_sources(log: str) -> Iterator[CheckResult]:
+    """Find the sources that have ended with an error, in the log of a bridge."""
     for match in _ENDED_SOURCE.finditer(log):
         advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."
         yield CheckResult(f"source '{match['name']}'", False, f"it has ended: {match['reason']}", advice)
@@ -257,7 +264,7 @@ def find_unpublished(log: str, reported: Iterable[CheckResult] = ()) -> Iterator
             problems[match["name"], match["reason"]] = None
     for name, reason in problems:
         state = details.get(f"server '{name}'", "")
-        # A server that is unavailable, or was, is reported by its state.
+        # The state of a server has been reported already, so problems about it are not repeated.
         repeats_state = bool(state) and (reason.startswith(NOT_CONNECTED) or reason in state)
         if reason in reasons or repeats_state or STILL_STARTING in reason:
             continue
@@ -269,7 +276,7 @@ def find_unpublished(log: str, reported: Iterable[CheckResult] = ()) -> Iterator
 
 
 def find_notes(log: str) -> Iterator[CheckResult]:
-    """Find entries with a change, and unread settings, in the log of a bridge."""
+    """Find notes in the log of a bridge: entries that are served with a change, and settings that are not read."""
     for match in _NOTE.finditer(log):
         reason = match["reason"]
         if any(note in reason for note in SCREENING_NOTES):
@@ -291,7 +298,7 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
 
     client, profile = server.client, PROFILES[server.client.name]
     valid = [tool for tool in tools if isinstance(tool, dict)]
-    # The settings, which have the dialect, are only read for the few servers with a finding.
+    # Reading the dialect in the settings takes long, so it is read only for the few servers with a finding.
     if all(finding.level == "note" for finding in lint(valid, profile, server_name=name)):
         return []
     results: list[CheckResult] = []
@@ -309,7 +316,7 @@ def find_rejections(server: ExaminedServer, name: str, tools: Sequence[Any]) -> 
 
 
 def _read_dialect(launch: ServerLaunch) -> SchemaDialect:
-    """Read the dialect in the settings: the tools are already rewritten by it, so other fixes are needed."""
+    """Return the dialect in the settings of a bridge. It has already rewritten the tools, so other fixes are needed."""
     from mcp_bridge._app.factory import build_dialect
     from mcp_bridge._protocol.dialects.dialect import NO_DIALECT
     from mcp_bridge._settings import load

@@ -1,4 +1,4 @@
-"""`doctor CLIENT`: checks the servers in the files of a client, and starts each as that client would."""
+"""`doctor CLIENT`: checks the servers in the files of a client, and starts each as the client would."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mcp_bridge._desktop.locations import (
 from mcp_bridge._desktop.table import CLIENTS
 
 MAX_TIMEOUT = 60.0
-"""Seconds to wait for a response at most, unless --timeout is given: some clients wait for minutes."""
+"""The maximum number of seconds to wait for a response, unless --timeout is given. Some clients wait for minutes."""
 _FATAL_CHECKS = frozenset({"command", "folder", "settings"})
-"""Checks without which a start cannot succeed."""
+"""If one of these checks fails, the server cannot start."""
 _DIGITS = re.compile(r"\d")
-"""Times and process ids, which differ between two processes with the same error."""
+"""Digits of times and process ids, which differ between two processes with the same error."""
 
 
 def examine_clients(
@@ -62,12 +62,14 @@ def examine_clients(
 def check_start(
     server: InstalledServer, machine: Machine, *, secrets: Sequence[str]
 ) -> tuple[ServerReport, Sequence[CheckResult]]:
-    """Start a server once as its client would, and list what it serves; no tool is called.
+    """Start a server once as its client would, and check what it serves. No tool is called.
 
-    The server also gets the variables `secrets` of this machine, because a client may take them from elsewhere. The
-    second value has the tools that the client rejects or degrades.
+    The server also gets the variables `secrets` of this machine, because the client may have them from elsewhere.
+
+    Returns the report, and a result for each tool that the client rejects or degrades.
     """
-    client, launch = CLIENTS[server.client], resolve_launch(server, machine)
+    client = CLIENTS[server.client]
+    launch = resolve_launch(server, machine)
     environ = {**launch.environ, **{name: machine.environ[name] for name in secrets if name in machine.environ}}
     launch = replace(launch, environ=environ, unresolved=())
     install_command = _format_reinstall(server, servers.find_settings_argument(launch.argv))
@@ -97,12 +99,13 @@ class _Examiner:
     journal: InstallationJournal
 
     def examine(self, client: Client, *, report_absence: bool) -> Iterator[ServerReport]:
+        """Yield a report for each server of a client; with `report_absence`, one if there is no server."""
         places = [place for place in client.places if self.scope in (None, place.scope)]
         files = [read_client_file(client, place, self.machine) for place in places]
         has_reports = False
         unreadable: set[Path] = set()
         for file in files:
-            # Two scopes may share one file.
+            # Two scopes may share one file, whose error is reported once.
             if file.path in unreadable:
                 continue
             if file.error is not None:
@@ -123,21 +126,20 @@ class _Examiner:
             yield ServerReport(client=client, results=results, scope=file.place.scope, path=file.path)
             return
         for server in file.servers:
-            is_selected = server.name == self.name if self.name else servers.is_bridge_entry(client, server.value)
+            if self.name:
+                is_selected = server.name == self.name
+            else:
+                is_selected = servers.is_bridge_entry(client, server.value)
             if is_selected:
                 yield self._examine_server(client, server)
         names = {server.name for server in file.servers}
         settings = [servers.get_served_settings(client, server.value) for server in file.servers]
         keys = tuple(resolve_server_keys(file.place, self.machine))
+        container = (client.name, file.place.scope, file.path, keys)
         for record in self.journal.list_records():
-            if (record.client, record.scope, Path(record.path), tuple(record.within)) != (
-                client.name,
-                file.place.scope,
-                file.path,
-                keys,
-            ):
+            if (record.client, record.scope, Path(record.path), tuple(record.within)) != container:
                 continue
-            # A server with the same settings and another name has been renamed.
+            # If a server with another name has the same settings, the user has renamed it.
             is_there = record.name in names or record.settings in settings
             if not is_there and self.name in (None, record.name):
                 yield _report_vanished(client, file, record)
@@ -157,7 +159,8 @@ class _Examiner:
         server_results, first_response = self._check_server(examined, server.name)
         results += server_results
         results += _check_first_turn(client, server, first_response)
-        entry, environ = parse_entry_command(client, server.value), {**self.machine.environ, **launch.environ}
+        entry = parse_entry_command(client, server.value)
+        environ = {**self.machine.environ, **launch.environ}
         variables = [*entry.env, *entry.names, *find_references(client, server.value)]
         return ServerReport(
             client=client,
@@ -172,15 +175,19 @@ class _Examiner:
         ).redact(find_secret_values(environ, variables))
 
     def _check_server(self, server: ExaminedServer, name: str) -> tuple[list[CheckResult], float | None]:
-        """Check the entry, and if it can be started, the server in both eras. Also return its first response time."""
-        launch, client = server.launch, server.client
+        """Check the entry, and if it can be started, the server in both eras.
+
+        Returns the results, and the seconds until the first response.
+        """
+        launch = server.launch
+        client = server.client
         results = check_entry(server)
         if any(not result.ok and result.check in _FATAL_CHECKS for result in results):
             return results, None
         if launch.unresolved and client.launch_environment.has_own_secrets:
             detail = f"skipped: it cannot succeed without {', '.join(launch.unresolved)}"
             return [*results, CheckResult("start", True, detail, "Set it in this terminal to check the start.")], None
-        # The first wait is longer than that of the client, to measure how long the server takes.
+        # This is longer than the timeout of the client, to measure how long a server takes that is too slow.
         timeout = self.timeout or min(2 * launch.timeout, MAX_TIMEOUT)
         start = StartCommand(argv=launch.argv, folder=launch.folder, timeout=timeout, environ=launch.environ)
         check = CallCheck(self.call)
@@ -215,8 +222,9 @@ class _Examiner:
 
 
 def _check_first_turn(client: Client, server: InstalledServer, ready: float | None) -> Iterator[CheckResult]:
-    """Warn where the client sends its first request before the server is ready."""
-    key, limit = client.launch_environment.wait_key, client.launch_environment.first_request
+    """Warn if the client may send its first request to the model before the server is ready."""
+    key = client.launch_environment.wait_key
+    limit = client.launch_environment.first_request
     if key is not None and server.value.get(key) is not True:
         detail = f"{client.title} may send its first request before it has the tools of this server"
         yield CheckResult("first turn", True, detail, f"Set '{key}' to true in the entry, or install it again.")
@@ -227,8 +235,12 @@ def _check_first_turn(client: Client, server: InstalledServer, ready: float | No
 
 
 def _explain_eras(outcomes: Sequence[EraOutcome], server: ExaminedServer) -> Iterator[CheckResult]:
-    """Explain the outcome of each era. Other servers need to support one era only, and no advice is repeated."""
-    previous, any_ok = "", any(outcome.result.ok for outcome in outcomes)
+    """Yield the explained result of each era, without repeating advice.
+
+    A server that is not a bridge needs to support only one era.
+    """
+    previous = ""
+    any_ok = any(outcome.result.ok for outcome in outcomes)
     for outcome in outcomes:
         result = explain(outcome, server)
         advice = _DIGITS.sub("", result.advice)
@@ -257,7 +269,7 @@ def _report_vanished(client: Client, file: ClientFile, record: InstallationRecor
 def _format_reinstall(server: InstalledServer, settings: str | None) -> str:
     is_valid = settings is not None and os.path.isabs(settings) and os.path.exists(settings)
     command = _format_install(CLIENTS[server.client], settings if is_valid else None, server.place.scope, server.name)
-    # Without its settings, another file takes the place of the entry's.
+    # The user has to choose another file, so the entry of the same name has to be replaced.
     return command if is_valid else f"{command} --force"
 
 

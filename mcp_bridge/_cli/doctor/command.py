@@ -1,4 +1,4 @@
-"""`doctor`: checks the servers of a client, or one server, which a file, a URL or a command describes."""
+"""`doctor`: checks the servers of a client, or the server of a file, a URL or a command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_bridge._settings.documents.positions import walk_values
 
 ALL_CLIENTS = "all"
 DEFAULT_TIMEOUT = 20.0
-"""Seconds for each response."""
+"""Seconds to wait for each response."""
 _CREDENTIAL = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 """A reference to a variable in the settings of another server."""
 
@@ -50,7 +50,7 @@ def run_doctor(options: DoctorOptions) -> None:
 
 
 def _is_client(target: str) -> bool:
-    """Return whether the target is a client. Raises ConfigError if it is neither a client nor can be a file."""
+    """Return whether the target is a client. Raises ConfigError if it is neither a client nor a file."""
     if "." in target or len(Path(target).parts) != 1:
         return False
     from mcp_bridge._cli.clients import suggest_clients

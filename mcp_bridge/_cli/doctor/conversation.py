@@ -1,9 +1,9 @@
-"""A conversation with a server in one era, over the channel of upstreams. It finds the cause of every failure.
+"""A conversation with a server in one era, over the channel of upstreams, which finds the cause of each failure.
 
-A session of an upstream tolerates much: other lines on stdout, a late response, an unknown error. Here
-each of these is a fault. A request ends in one of four ways: by its response (`_handle_message`), by a fault in the
-received data (`_handle_fault`), by the end of the connection (`_handle_end`), or by the timeout. The first fault is
-reported by every later request, because no later data can be trusted.
+A session of an upstream tolerates other lines on stdout, late responses and unknown errors. Here, each of these is a
+fault. A request ends in one of four ways: with its response (`_handle_message`), a fault in the received data
+(`_handle_fault`), the end of the connection (`_handle_end`) or the timeout. After a fault, each later request reports
+it again, because no later data can be trusted.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from mcp_bridge._upstream.session import UpstreamChannel
 
 INHERITED = (
-    *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"),
-    *("SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP"),
-)
-"""The variables that clients pass to servers; others must be in the client's settings."""
+    "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER",
+    "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "TEMP",
+)  # fmt: skip
+"""The variables that all clients pass to servers. Others must be in the entry of the server."""
 MAX_STDERR = 4 * 1024 * 1024
-"""The last bytes of stderr that are searched."""
+"""The maximum number of bytes of stderr that are searched, from its end."""
 STDERR_TAIL = 2_000
-"""Characters of stderr that are shown."""
+"""The maximum number of characters of stderr that are shown, from its end."""
 MAX_SHOWN = 200
-"""Characters of a message that are shown."""
-NOTICE = 2.0
+"""The maximum number of characters of a message that are shown."""
+NOTICE_DELAY = 2.0
 """Seconds after which `doctor` reports what it is waiting for."""
 _ADVICE_BY_STATUS = {
     401: "Pass a token: --token-env NAME sends the value of that environment variable as a bearer token.",
@@ -64,7 +64,7 @@ def select_inherited(names: Iterable[str] = ()) -> dict[str, str]:
 
 
 class ServerFault(Exception):
-    """A problem and how to fix it. `stderr` is the output of the process; its last lines are shown, too."""
+    """A problem of a server, and how to fix it. If `stderr` is given, the advice contains its last lines."""
 
     def __init__(self, problem: str, advice: str, *, kind: FaultKind = "malformed", stderr: str | None = None) -> None:
         super().__init__(problem)
@@ -157,12 +157,12 @@ class Conversation:
         return ServerUrl(url=start.url, headers=headers, on_fault=self._handle_fault)
 
     def adopt_version(self, version: str) -> None:
-        """Send this protocol version from now on, where the transport names it."""
+        """Send this protocol version from now on. HTTP has a header for it."""
         assert self._channel is not None
         self._channel.adopt_version(version)
 
     async def notify(self, method: str) -> None:
-        """Send a notification, before the next request."""
+        """Send a notification, and wait until it is written."""
         assert self._channel is not None
         self._channel.stream.send(make_notification(method, None))
         with anyio.move_on_after(self._start.timeout):
@@ -171,7 +171,8 @@ class Conversation:
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request and return its result. Raises ServerFault."""
         assert self._channel is not None
-        self._method, self._number = method, self._number + 1
+        self._method = method
+        self._number += 1
         if not (self._fault or self._end):
             self._settled = anyio.Event()
             self._channel.stream.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
@@ -224,12 +225,14 @@ class Conversation:
         if fault.is_object:
             problem = f"the response to {self._method} is neither a result nor an error: {text}"
             return ServerFault(problem, _RESPONSE_ADVICE)
-        problem = f"is not a message: {text!r}" if text else fault.problem
         if isinstance(self._start, StartCommand):
-            problem = f"a line on stdout {problem}" if text else f"a line on stdout: {problem}"
+            problem = f"a line on stdout: {fault.problem}"
+            if text:
+                problem = f"a line on stdout is not a message: {text!r}"
             return ServerFault(problem, _STDOUT_ADVICE, kind="polluted")
+        problem = fault.problem
         if text:
-            problem = f"the response to {self._method} {problem}"
+            problem = f"the response to {self._method} is not a message: {text!r}"
         return ServerFault(problem, "Check the URL: there may be no MCP server.")
 
     def _explain_silence(self) -> ServerFault:
@@ -258,9 +261,9 @@ class Conversation:
 
 @contextlib.contextmanager
 def report_waiting(method: str, timeout: float) -> Iterator[None]:
-    """Report on stderr if a response takes long, while the block runs."""
+    """Report on stderr what the block is waiting for, if it takes long."""
     text = f"waiting for the response to {method}, at most {timeout:g} seconds"
-    timer = threading.Timer(NOTICE, report, [text])
+    timer = threading.Timer(NOTICE_DELAY, report, [text])
     timer.daemon = True
     timer.start()
     try:

@@ -1,4 +1,7 @@
-"""One conversation with a fresh server process in each era of the protocol: its identity, its tools and one call."""
+"""Checks a server in one conversation for each era of the protocol: its identity, its tools and one call.
+
+Each conversation starts a new process of the server.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,15 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 ExtraCheck = Callable[[Conversation, Sequence[Any], dict[str, Any]], Awaitable[list[CheckResult]]]
-"""A check within a conversation: it gets the tools, and the parameters that every request has."""
+"""A check within a conversation. It gets the tools, and the parameters that each request must have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraOutcome:
     """The outcome of the conversation in one era: the result for the era, and the results of the checks within it.
 
-    `stderr` is that of a conversation without a fault, `first_response` the seconds until the first response, if any.
+    `stderr` is the output of the process if there was no fault. `first_response` is the number of seconds until the
+    first response, if there was one.
     """
 
     result: CheckResult
@@ -66,7 +70,7 @@ async def _initialize(conversation: Conversation) -> tuple[dict[str, Any], str]:
 
 
 def collect_checks(outcomes: Sequence[EraOutcome], *, is_bridge: bool) -> list[CheckResult]:
-    """Collect the results of the checks in both eras, without duplicates, and those in the log of a bridge."""
+    """Collect the results of the checks in both eras, and what the log of a bridge reports, without duplicates."""
     results: dict[CheckResult, None] = {}
     for outcome in outcomes:
         results.update(dict.fromkeys(outcome.checks))
@@ -99,7 +103,7 @@ async def _converse(
                 if check is not None:
                     checks += await check(conversation, tools, params)
             except ServerFault as error:
-                # Outside of the block, task groups would wrap it.
+                # If it left the block, task groups would wrap it.
                 fault = error
     except ServerFault as error:
         fault = error
@@ -107,7 +111,7 @@ async def _converse(
         result = CheckResult(name, True, f"{introduction}, {format_count(len(tools), 'tool')}")
         stderr, first = conversation.stderr, conversation.first_response
         return EraOutcome(result=result, checks=checks, tools=tools, stderr=stderr, first_response=first)
-    # The last lines of a process arrive after its end.
+    # The last lines of stderr arrive only after the end of the process.
     if fault.kind == "ended":
         fault.stderr = conversation.stderr
     result = CheckResult(name, False, fault.problem, fault.advice)

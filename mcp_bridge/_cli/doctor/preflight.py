@@ -1,4 +1,4 @@
-"""Checks of an installed server before it is started: program, settings, folder and variables."""
+"""Checks an installed server before it is started: its program, settings, folder and variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_bridge._desktop.servers import find_settings_argument, is_bridge_comman
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedServer:
-    """A server in a client: its launch, the command for another installation, and whether it is a bridge."""
+    """A server in a client: its launch, the command that installs it again, and whether it is a bridge."""
 
     client: Client
     launch: ServerLaunch
@@ -34,7 +34,7 @@ def check_entry(server: ExaminedServer) -> list[CheckResult]:
 def find_python(program: str) -> str:
     """Find the Python of a program: the program itself, the interpreter of the script, or the one next to it.
 
-    The first line of a script names a shell if the path of its folder has a space.
+    The last case occurs if the path has a space: then the first line of the script names a shell.
     """
     neighbor = str(Path(program).with_name("python")) if os.path.isabs(program) else "python"
     candidates = [program, _read_interpreter(Path(program)) or ""]
@@ -71,7 +71,7 @@ def _check_program(server: ExaminedServer) -> Iterator[CheckResult]:
 
 def _find_problem(program: Path) -> tuple[str, str] | None:
     """Return why a program cannot be run, and the beginning of the advice; None if it can."""
-    # Path.exists raises where it has no permission.
+    # Path.exists raises PermissionError in a folder without permission.
     if not os.path.exists(program):
         return f"{program} does not exist", "It was moved or deleted:"
     if os.path.isdir(program):
@@ -85,6 +85,7 @@ def _find_problem(program: Path) -> tuple[str, str] | None:
 
 
 def _read_interpreter(program: Path) -> str | None:
+    """Return the interpreter in the first line of a script, or None for other programs."""
     try:
         with program.open("rb") as file:
             line = file.readline(1024)
@@ -97,7 +98,10 @@ def _read_interpreter(program: Path) -> str | None:
 
 
 def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
-    argv, title, folder, command = server.launch.argv, server.client.title, server.launch.folder, server.install_command
+    argv = server.launch.argv
+    folder = server.launch.folder
+    title = server.client.title
+    command = server.install_command
     if not is_bridge_command(argv) or "serve" not in argv:
         return
     if any(word.split("=")[0] == "--http" for word in argv):
@@ -116,7 +120,8 @@ def _check_settings(server: ExaminedServer) -> Iterator[CheckResult]:
 
 
 def _check_variables(server: ExaminedServer) -> Iterator[CheckResult]:
-    title, keeps_secrets = server.client.title, server.client.launch_environment.has_own_secrets
+    title = server.client.title
+    keeps_secrets = server.client.launch_environment.has_own_secrets
     for name in server.launch.unresolved:
         detail = f"the entry refers to the variable {name}, which is not set where {title} runs"
         if keeps_secrets:

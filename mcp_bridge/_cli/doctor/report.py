@@ -1,4 +1,4 @@
-"""The findings of `doctor`, and its reports on the servers of clients, as text for the user and as JSON."""
+"""The results of `doctor`, and its reports about the servers of clients, as text for the user and as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mcp_bridge._settings.documents.value_text import SENSITIVE
 
 _PUBLIC_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER"})
 _SHORTEST_SECRET = 8
-"""Characters. If only the name of a variable looks like a secret, a shorter value is not redacted."""
+"""If only the name of a variable looks like a secret, a value with fewer characters is not redacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, and advice for the user. An ok result with advice is a warning."""
+    """The result of one check, and advice for the user. A result that is ok and has advice is a warning."""
 
     check: str
     ok: bool
@@ -30,7 +30,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """The results for a server of a client, for a file of the client, or for the lack of servers; times in seconds."""
+    """The results for a server of a client, for a file that cannot be read, or for the lack of servers.
+
+    Times are in seconds.
+    """
 
     client: Client
     results: Sequence[CheckResult]

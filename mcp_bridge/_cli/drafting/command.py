@@ -1,4 +1,4 @@
-"""The command `import command`."""
+"""`import command`: drafts the settings of a tool from the help text of a program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mcp_bridge._cli.output import format_count, report
 from mcp_bridge._contracts.errors import ConfigError
 
 TIMEOUT = 60
-"""Seconds that a program has to print its help."""
+"""Seconds in which a program has to print its help."""
 _OTHER_HELP_OPTIONS = {"git": "-h"}
-"""The option for programs whose `--help` opens a manual. For others, `-h` may mean anything."""
-_PLAIN_OUTPUT = {
+"""The option for programs whose `--help` opens a manual. For other programs, `-h` may mean anything."""
+_PLAIN_OUTPUT_VARIABLES = {
     "COLUMNS": "120",
     "NO_COLOR": "1",
     "TERM": "dumb",
@@ -57,7 +57,7 @@ def _read_help(words: Sequence[str]) -> tuple[str, bool]:
             [*words, option],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **_PLAIN_OUTPUT},
+            env={**os.environ, **_PLAIN_OUTPUT_VARIABLES},
             timeout=TIMEOUT,
             check=False,
         )

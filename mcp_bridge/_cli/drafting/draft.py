@@ -1,4 +1,4 @@
-"""A draft of a command as data, and as an entry of the settings."""
+"""A draft of a tool for a program: its words and parameters as data, and as an entry of the settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_DESCRIPTION = 300
+_MAX_DESCRIPTION = 300
 """The maximum number of characters of the description of a parameter, and of a command."""
 _FLOW_DEPTH = 4
 """Depth in a source: `tools`, a tool, and its `command` or `parameters` have several lines, deeper values have one."""
@@ -44,7 +44,7 @@ class DraftParameter:
     follows_dashes: bool = False
 
     def write_schema(self) -> Any:
-        """Write the parameter as in the settings. The name of a type may replace its schema there."""
+        """Return the schema of the parameter for the settings, where the name of a type may replace its schema."""
         schema: dict[str, Any] = {"type": f"{self.type}[]" if self.is_list else self.type}
         if self.choices:
             schema = {"enum": list(self.choices)}
@@ -56,7 +56,7 @@ class DraftParameter:
         return schema if self.choices else schema["type"]
 
     def write_parts(self, key: str) -> list[Any]:
-        """Write the words of the command for this parameter, whose key in the settings is `key`."""
+        """Return the words of the command in the settings for this parameter. `key` is its key there."""
         value = f"{{{key}}}"
         if self.type == "boolean":
             condition = {"if": key, "add": self.option}
@@ -98,9 +98,9 @@ class DraftCommand:
         return re.sub(r"[^A-Za-z0-9]+", "_", "_".join(self.names)).strip("_")[:64] or "command"
 
     def write_entry(self) -> dict[str, Any]:
-        """Write the entry of the tool in the settings."""
-        # Keys are chosen for the arguments first. The words of the options precede theirs.
+        """Return the entry of the tool for the settings."""
         parameters = self._choose_keys()
+        # In the command, options come before arguments.
         ordered_keys = sorted(parameters, key=lambda key: not parameters[key].option)
         command: list[Any] = list(self.words)
         for key in ordered_keys:
@@ -115,15 +115,20 @@ class DraftCommand:
         return tool
 
     def _choose_keys(self) -> dict[str, DraftParameter]:
-        """Return the parameters by unique keys of the settings, the arguments first."""
+        """Return the parameters by unique keys for the settings.
+
+        Arguments come first, so that they keep their names if options have the same names.
+        """
         parameters: dict[str, DraftParameter] = {}
         for parameter in sorted(self.parameters, key=lambda parameter: bool(parameter.option)):
             base = re.sub(r"[^a-z0-9]+", "_", parameter.name.lower()).strip("_") or "value"
             if base[0].isdigit():
                 base = f"_{base}"
-            key, number = base, 2
+            key = base
+            number = 2
             while key in parameters:
-                key, number = f"{base}_{number}", number + 1
+                key = f"{base}_{number}"
+                number += 1
             parameters[key] = parameter
         return parameters
 
@@ -138,7 +143,8 @@ def render_source(source: Mapping[str, Any], flow_depth: int) -> str:
     """Render a settings file with one source, as YAML. Values at `flow_depth` or deeper are on one line each."""
     from ruamel.yaml import YAML
 
-    yaml, text = YAML(), io.StringIO()
+    yaml = YAML()
+    text = io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 110
     yaml.dump({"sources": [_style(source, flow_depth)]}, text)
@@ -152,7 +158,7 @@ def render_example(words: Sequence[str]) -> str:
 
 
 def _style(value: Any, flow_depth: int) -> Any:
-    """Return a value with its layout, and with `${` escaped."""
+    """Return a value for ruamel.yaml, with containers below `flow_depth` on one line, and with `${` escaped."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     if isinstance(value, str):
@@ -171,4 +177,8 @@ def _style(value: Any, flow_depth: int) -> Any:
 
 def _shorten(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _DESCRIPTION else f"{text[: _DESCRIPTION - 4].rsplit(' ', 1)[0]} ..."
+    if len(text) <= _MAX_DESCRIPTION:
+        return text
+    # The text is truncated between two words.
+    words, _, _ = text[: _MAX_DESCRIPTION - 4].rpartition(" ")
+    return f"{words} ..."

@@ -26,14 +26,18 @@ from mcp_bridge._contracts.errors import ConfigError
 _OPTION_LINE = re.compile(r"^ {0,10}(-\S.*)$")
 _COLUMN = re.compile(r"(?<=\S)\s{2,}(?=-\w{1,2}\s{2,}\S)")
 """The space before the second of two options in a line."""
-_FLAG = re.compile(
+_OPTION = re.compile(
     r"(?P<flag>-\w(?![\w-])|-[a-z][\w-]+(?=[\s=<\[]|:\s|$)|--(?P<no>\[no-?\])?\w(?:[\w.-]*\w)?)(?P<rest>.*)", re.DOTALL
 )
+"""The name of an option, and the rest, which may be its value. `no` marks `--[no-]name`."""
 _SEPARATORS = re.compile(r",\s+|\s+/\s+|\s+or\s+(?=--)|\s*\|\s*(?=-)|\s+(?=--\w)|,$")
+"""What is between the names of one option."""
 _DESCRIPTION = re.compile(
     r"\s+:\s+|\s{2,}(?=\S)(?!--\w[\w-]*(?:[=\[,]|\s\s|\s[A-Z<]|$))|(?<=>)\s+(?=[A-Za-z])|(?<=\w:)\s+(?=\S)"
 )
+"""What is between an option and its description."""
 _CHOICES = re.compile(r"^[\[({<]?([\w.+-]+(?:\s?[,|]\s?[\w.+-]+)+)[\])}>]?$")
+"""Possible values, such as `{json,yaml}` or `json|yaml`."""
 _POSSIBLE = re.compile(r"\[possible values: ([^\]]+)\]")
 _INTEGERS = re.compile(
     r"(num|number|n|u?int\d*|integer|count|lines|seconds|port|size|depth|width|max-\w+|\d+)", re.IGNORECASE
@@ -44,31 +48,39 @@ _LISTS = re.compile(r"(.*[_ ])?(files|paths|args|arguments)", re.IGNORECASE)
 _LIST_TYPES = frozenset({"list", "strings", "stringArray", "stringSlice", "ints"})
 """Types of repeatable options in the help of Go programs."""
 _VALUE = re.compile(r"<[^>]+>|[A-Z][A-Z0-9_.-]*|[a-z]")
-_FEW = 4
-_SKIPPED = re.compile(r"--?((help|version)(-.*)?|[hV?])")
+"""A placeholder for one value, such as `<file>`, `FILE` or `n`."""
+_FEW_OPTIONS = 4
+"""With more lines of options, most of them must be in a known form."""
+_USELESS_OPTION = re.compile(r"--?((help|version)(-.*)?|[hV?])")
+"""Options that a model does not need."""
 _PLACEHOLDER = re.compile(r"-[A-Z]{3}")
 """A placeholder in the name of an option, as in `--no-OPTION`."""
 _GENERAL = re.compile(r"options?(?![a-z])|opts\b|flags|switches", re.IGNORECASE)
+"""A placeholder for all options in a usage, such as `[OPTIONS]`."""
 _GENERAL_OPTION = re.compile(r"-(-\w+[_-])?(options?|opts|flags|switches)\b")
-"""A placeholder for all options in a usage."""
+"""A placeholder for all options in a usage that looks like an option, such as `-options`."""
 _COMMAND = re.compile(r"[<\[{(]*(sub)?commands?[>\]})]*", re.IGNORECASE)
-_COMMANDS = re.compile(
+_COMMANDS_HEADING = re.compile(
     r"^(?!\s*-)(\s{0,2}\S.*\bcommands\b.*:|(\S.*\s)?(sub)?commands(\s\(.*\))?:?|positional arguments:?)\s*$",
     re.IGNORECASE,
 )
 """The heading of a list of commands."""
 _COMMAND_LINE = re.compile(r"^ {1,8}([a-z][\w-]*|--?\w[\w|-]*)(?= {2,}| - |,| [\[<A-Z]|$)")
+"""A line with one command."""
 _COMMAND_COLUMNS = re.compile(r"^\s*[a-z][\w-]*((,\s*|\s{2,})[a-z][\w-]*)+,?\s*$")
+"""A line with several commands, without descriptions."""
 _NO_DESCRIPTION = re.compile(
     r"copyright|try |license|web site|.*warranty|mandatory arguments|"
     r"(\S+\s+){1,3}v?\d+(\.\d+)+(\s*\(.*|,?\s+(of|protocol|by)\s.*)?$",
     re.IGNORECASE,
 )
 """Lines before a description, such as the version."""
-_HEADING = re.compile(r"^(\s*(usage|syntax):|.*\.\s+usage:\s*$)\s*", re.IGNORECASE)
+_USAGE_HEADING = re.compile(r"^(\s*(usage|syntax):|.*\.\s+usage:\s*$)\s*", re.IGNORECASE)
 _INDENTED_OPTION = re.compile(r"^ {1,10}-\S")
 _CONTINUATION = re.compile(r"^ {5,}(?!.*\b([a-z]{2,} ){3})\S|^ +[\[<({|]")
-_OVERSTRIKE = re.compile(r".\x08|\x1b\[[\d;]*m")
+"""A further line of a usage: deeply indented, but not a sentence, or with a bracket first."""
+_FORMATTING = re.compile(r".\x08|\x1b\[[\d;]*m")
+"""Bold text of manuals, which prints a character twice, and colours of terminals."""
 
 
 def parse_help(text: str, has_failed: bool, words: Sequence[str]) -> DraftCommand:
@@ -82,13 +94,16 @@ def parse_help(text: str, has_failed: bool, words: Sequence[str]) -> DraftComman
     Raises:
         ConfigError: The program needs the name of a subcommand, or the text does not describe its parameters.
     """
-    text = _OVERSTRIKE.sub("", text).expandtabs()
+    text = _FORMATTING.sub("", text).expandtabs()
     lines: list[str] = []
     for line in text.splitlines():
         lines += _split_columns(line)
     usage = find_usage(lines, words)
     if has_failed:
-        lines = lines[usage.start :] if usage.is_given else [line for line in lines if _OPTION_LINE.match(line)]
+        if usage.is_given:
+            lines = lines[usage.start :]
+        else:
+            lines = [line for line in lines if _OPTION_LINE.match(line)]
         usage = find_usage(lines, words)
     table = _parse_table(lines)
     arguments, options = _parse_groups(split_groups(usage.text), table, lines, words)
@@ -108,7 +123,7 @@ def _split_columns(line: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _OptionTable:
-    """The options of a text by each of their names, with None for options of no use.
+    """The options of a text by each of their names. The value is None for an option that a model does not need.
 
     `count` is the number of lines with options, and `understood` the number of those in a known form.
     """
@@ -121,7 +136,8 @@ class _OptionTable:
 def _parse_table(lines: Sequence[str]) -> _OptionTable:
     """Parse the options. A description may follow on more indented lines."""
     options: dict[str, DraftParameter | None] = {}
-    count = understood = 0
+    count = 0
+    understood = 0
     for number, line in enumerate(lines):
         match = _OPTION_LINE.match(line)
         if match is None:
@@ -131,10 +147,13 @@ def _parse_table(lines: Sequence[str]) -> _OptionTable:
         texts += _find_continuation(line, lines[number + 1 :], bool(texts))
         option = _parse_option(spec, re.sub(r"^[-:]\s+", "", " ".join(texts)))
         flags = re.findall(r"(?<![\w-])--?\w[\w-]*", spec)
-        understood += option is not None or any(map(_SKIPPED.fullmatch, flags))
-        if option is not None and option.option in options:
-            continue
-        for flag in flags if option is None else [option.option, *flags]:
+        if option is not None or any(map(_USELESS_OPTION.fullmatch, flags)):
+            understood += 1
+        if option is not None:
+            if option.option in options:
+                continue
+            options[option.option] = option
+        for flag in flags:
             options.setdefault(flag, option)
     return _OptionTable(options, count, understood)
 
@@ -154,13 +173,17 @@ def _find_continuation(line: str, following: Sequence[str], has_description: boo
 
 
 def _parse_option(spec: str, description: str) -> DraftParameter | None:
-    """Parse `-n, --number=NUM` and its variants. Return None for other texts, and for options of no use to a model."""
-    matches = [match for match in map(_FLAG.match, _SEPARATORS.split(spec.strip())) if match is not None]
+    """Parse `-n, --number=NUM` and its variants.
+
+    Return None for a text that is not an option, and for an option that a model does not need.
+    """
+    matches = [match for match in map(_OPTION.match, _SEPARATORS.split(spec.strip())) if match is not None]
     if not matches:
         return None
+    # The long name is the main one.
     main = next((match for match in matches if match["flag"].startswith("--")), matches[0])
     flag = re.sub(r"\[no-?\]", "", main["flag"])
-    if any(_SKIPPED.fullmatch(match["flag"]) for match in matches) or _PLACEHOLDER.search(flag):
+    if any(_USELESS_OPTION.fullmatch(match["flag"]) for match in matches) or _PLACEHOLDER.search(flag):
         return None
     # The value may follow any of the names: `-n NUM, --number` or `-n, --number NUM`.
     value_text = next((match["rest"] for match in (main, *matches) if match["rest"].strip()), "")
@@ -178,9 +201,13 @@ def _parse_option(spec: str, description: str) -> DraftParameter | None:
         elif any(match["flag"] == f"--no-{option.name}" for match in matches):
             negation = f"--no-{option.name}"
         return replace(option, type="boolean", negation=negation)
-    possible = _POSSIBLE.search(description)
+    possible_values = _POSSIBLE.search(description)
+    choices = _parse_choices(value)
+    if possible_values is not None:
+        choices = possible_values[1].split(", ")
     groups = split_groups(value) or [value]
     takes_several = ("..." in value and " " in value) or (len(groups) > 1 and all(map(_VALUE.fullmatch, groups)))
+    # `--number=NUM` and `-nNUM` are one word, `--number NUM` and `-n NUM` are two.
     joint = None
     if "=" in value_text.strip()[:2]:
         joint = "=" if len(flag) > 2 else ""
@@ -189,7 +216,7 @@ def _parse_option(spec: str, description: str) -> DraftParameter | None:
     return replace(
         option,
         type=_guess_type(value),
-        choices=possible[1].split(", ") if possible is not None else _parse_choices(value),
+        choices=choices,
         is_list=takes_several or groups[0] in _LIST_TYPES,
         takes_several=takes_several,
         joint=joint,
@@ -198,10 +225,13 @@ def _parse_option(spec: str, description: str) -> DraftParameter | None:
 
 def _parse_choices(value: str) -> list[str]:
     match = _CHOICES.match(value)
-    return re.split(r"\s?[,|]\s?", match[1]) if match is not None else []
+    if match is None:
+        return []
+    return re.split(r"\s?[,|]\s?", match[1])
 
 
 def _guess_type(value: str) -> str:
+    """Guess the type of a value by the first word of its placeholder, such as `NUM` or `FILE`."""
     name = re.sub(r"[^\w-]+", "", value.split(" ", maxsplit=1)[0])
     for pattern, type_name in ((_INTEGERS, "integer"), (_NUMBERS, "number"), (_PATHS, "path")):
         if pattern.fullmatch(name):
@@ -223,7 +253,9 @@ def _parse_groups(
     pending = [*groups]
     while pending:
         group = pending.pop(0)
-        is_list, is_optional = "..." in group, group.startswith("[")
+        is_list = "..." in group
+        is_optional = group.startswith("[")
+        # The group without its brackets, and without a placeholder for options in it.
         inner = re.sub(r"(?<=.)\[[^\[\]]*(options?|flags)\]\s*", "", group, flags=re.IGNORECASE)
         inner = inner.replace("...", "").strip("[](){} " if "-" in inner[:3] else "[] ")
         if inner.startswith("--]") or inner.startswith("-- ") or inner == "--":
@@ -237,8 +269,8 @@ def _parse_groups(
                 option = table.options.get(usage_option.option, usage_option)
                 if option is None:
                     continue
-                if option.type == "boolean" != usage_option.type:
-                    # Only the usage has the value of this option.
+                if option.type == "boolean" and usage_option.type != "boolean":
+                    # The option has a value, which only the usage shows.
                     joint = usage_option.joint if option.option == usage_option.option else None
                     option = replace(option, type=usage_option.type, choices=usage_option.choices, joint=joint)
                 option = replace(
@@ -255,28 +287,39 @@ def _parse_groups(
         name = re.sub(r"[^\w-]+", " ", inner.split(" [")[0]).strip()
         if not name:
             continue
+        is_required = not is_optional
+        if name in arguments:
+            # An argument that is repeated, as in `FILE [FILE]`, is a list.
+            is_list = True
+            is_required = arguments[name].is_required
         arguments[name] = DraftParameter(
             name=name,
             type=_guess_type(name),
             choices=_parse_choices(inner),
             description=_find_argument_text(name, lines),
-            is_list=is_list or name in arguments or _LISTS.fullmatch(name) is not None,
-            is_required=not is_optional if name not in arguments else arguments[name].is_required,
+            is_list=is_list or _LISTS.fullmatch(name) is not None,
+            is_required=is_required,
             follows_dashes=follows_dashes,
         )
     return list(arguments.values()), [*usage_options.values(), *options.values()]
 
 
 def _parse_usage_options(spec: str) -> list[DraftParameter]:
-    """Parse `-a FILE`, `-a | -b`, and `-abc` as three options if the letters are in the order of the alphabet."""
+    """Parse the options in one group of a usage, such as `-a FILE` or `-a | -b`.
+
+    `-abc` is three options if the letters are in the order of the alphabet, as programs write them. Otherwise, it is
+    the name of one option.
+    """
     alternatives = re.split(r"\s+\|\s+(?=-)", spec)
     letters = spec[1:]
     is_sorted = sorted(letters, key=str.lower) == [*letters] and len({*letters}) == len(letters)
     if is_sorted and re.fullmatch(r"\w{2,}", letters):
         alternatives = [f"-{letter}" for letter in letters]
     if len(alternatives) == 1:
-        option = None if _GENERAL_OPTION.match(spec) else _parse_option(spec, "")
-        return [] if option is None else [option]
+        if _GENERAL_OPTION.match(spec):
+            return []
+        option = _parse_option(spec, "")
+        return [option] if option is not None else []
     options: list[DraftParameter] = []
     for alternative in alternatives:
         options += _parse_usage_options(alternative)
@@ -294,7 +337,7 @@ def _check_subcommand(group: str, lines: Sequence[str], words: Sequence[str]) ->
 
 def _find_commands(lines: Sequence[str]) -> list[str] | None:
     """Return the names in the list of commands, or None if there is no such list."""
-    start = next((number for number, line in enumerate(lines) if _COMMANDS.match(line)), None)
+    start = next((number for number, line in enumerate(lines) if _COMMANDS_HEADING.match(line)), None)
     if start is None:
         return None
     names: list[str] = []
@@ -323,7 +366,7 @@ def _check_draft(
     words: Sequence[str],
 ) -> None:
     """Raise ConfigError if the draft lacks most parameters of the program."""
-    if table.count > _FEW and table.understood * 2 < table.count:
+    if table.count > _FEW_OPTIONS and table.understood * 2 < table.count:
         raise build_error(f"the help of `{shlex.join(words)}` lists its options in an unknown form", words)
     if parameters and usage.is_given:
         return
@@ -371,7 +414,7 @@ def _find_description(lines: Sequence[str], usage: UsageForm) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UsageForm:
-    """A usage without the words of the command, and the range of lines with this and other usages."""
+    """A usage without the words of the command. `start` and `end` are the range of lines with all usages."""
 
     text: str = ""
     start: int = 0
@@ -387,10 +430,14 @@ def find_usage(lines: Sequence[str], words: Sequence[str]) -> UsageForm:
     """Return the first usage of a help text."""
     names = {os.path.basename(word) for word in words}
     synopsis = re.compile(rf"{re.escape(' '.join([os.path.basename(words[0]), *words[1:]]))} ([\[<{{]|[A-Z]{{2}})")
-    start = next((n for n, line in enumerate(lines) if _HEADING.match(line) or synopsis.match(line)), None)
+    start = None
+    for number, line in enumerate(lines):
+        if _USAGE_HEADING.match(line) or synopsis.match(line):
+            start = number
+            break
     if start is None:
         return UsageForm()
-    first = _HEADING.sub("", lines[start]).strip()
+    first = _USAGE_HEADING.sub("", lines[start]).strip()
     end = start + 1
     if not first:
         while end < len(lines) and not lines[end].strip():
@@ -428,9 +475,14 @@ def _remove_names(usage: str, names: set[str]) -> str:
 def split_groups(usage: str) -> list[str]:
     """Split a usage at spaces outside of brackets. `...` belongs to the group before it."""
     groups: list[str] = []
-    depth, current = 0, ""
+    depth = 0
+    current = ""
+    # The space at the end completes the last group.
     for character in [*usage, " "]:
-        depth += (character in "[<({") - (character in "])>}")
+        if character in "[<({":
+            depth += 1
+        elif character in "])>}":
+            depth -= 1
         if character != " " or depth > 0:
             current += character
         elif current:

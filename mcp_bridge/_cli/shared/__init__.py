@@ -1,1 +1,1 @@
-"""Shared servers: one warm server for many clients, each with a small process of its own (`serve --shared`)."""
+"""Shared servers (`serve --shared`): many clients use one running server, each through a small process, its relay."""

@@ -19,12 +19,13 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.terminal_text import escape_line
 
 START_TIMEOUT = 5.0
-"""Seconds until a server has described itself. It imports the operator API for that, and may still import its tools."""
+"""Seconds in which a server has to describe itself. It imports the operator API for that, and may still import its
+tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServer:
-    """A running server. `pid` is the process for signals. A server that is not `ready` is starting."""
+    """A running server. `pid` is the process that receives signals. A server that is not `ready` is still starting."""
 
     pid: int
     file: str = ""
@@ -34,7 +35,7 @@ class SharedServer:
 
 
 def show_shared_servers(options: SharedOptions) -> None:
-    """Print the running servers as a table or as JSON, or stop them; exit with 3 if there is none to stop."""
+    """Print the running servers as a table or as JSON, or stop them. Exit with 3 if there is none to stop."""
     file = os.path.realpath(options.file) if options.file is not None else None
     servers = [server for server in _find_servers() if file is None or server.file == file]
     if options.as_json and not options.stop:
@@ -74,7 +75,7 @@ def _find_servers() -> Iterator[SharedServer]:
 
 
 async def _read_server(path: Path) -> SharedServer | None:
-    """Return the description of a server by itself, or None if nothing listens. Raises OSError and ValueError."""
+    """Return what a server reports about itself, or None if nothing listens. Raises OSError and ValueError."""
     from mcp_bridge._web.client import OperatorClient, OperatorError
 
     pid = int(path.with_suffix(".pid").read_text())

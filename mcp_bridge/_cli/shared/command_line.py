@@ -1,4 +1,4 @@
-"""`serve --shared`, from the command line to the exit code, with as few imports as possible."""
+"""Runs `serve --shared`. Each client starts this process, so it imports as little as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_bridge._runtime.terminal_text import escape_text
 
 
 def run_relay_command(words: Sequence[str]) -> None:
-    """Run the relay for the arguments of `serve`, and exit. Returns if only typer can parse these arguments."""
+    """Run the relay for the arguments of `serve`, and exit. Return if only typer can parse these arguments."""
     options = parse_arguments(ServeOptions, words)
     if options is None or not options.shared:
         return
@@ -27,7 +27,7 @@ def run_relay_command(words: Sequence[str]) -> None:
 
 
 def run_relay(options: ServeOptions) -> NoReturn:
-    """Relay between stdio and the shared server until the client has gone, and exit. Raises ConfigError."""
+    """Relay between stdio and the shared server until the client disconnects, and exit. Raises ConfigError."""
     if options.http is not None:
         _reject_option("--http", "a shared server has no address and no token", "Omit this option, or --shared.")
     if options.token_env is not None:

@@ -1,4 +1,8 @@
-"""The identity of shared servers: clients of one user with the same file, version, options and variables share one."""
+"""Finds the shared server for a client.
+
+Clients of one user share a server if they have the same file with the same content, the same version of mcp-bridge and
+Python, and the same options and variables. A digest of all these is the name of the socket.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ _PUBLIC = frozenset(
 
 
 class SharedInstance(NamedTuple):
-    """A shared server, running or not: its file, its options, its working directory, its socket and its log."""
+    """A shared server, which may be running: its file, its options, its working directory, its socket and its log."""
 
     file: str
     options: ServeOptions
@@ -36,16 +40,18 @@ class SharedInstance(NamedTuple):
 
     @property
     def pid_file(self) -> Path:
-        """The file with the id of the process for signals to the server."""
+        """The file with the id of the process, for signals to the server."""
         return self.socket.with_suffix(".pid")
 
 
 def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ) -> SharedInstance:
-    """Return the instance for these options. Raises OSError if the file cannot be read, or other users have the folder.
+    """Return the instance for these options.
 
     A variable of the environment counts if its name is a word in the file. Only the parser of the settings would find
     the actual references, and its import would take longer than this process may take to start. PATH counts if the file
     has a command, because it selects the program.
+
+    Raises OSError if the file cannot be read, or the folder belongs to another user.
     """
     file = os.path.realpath(options.file or "")
     content = b"\n".join(_list_contents(file))
@@ -66,8 +72,10 @@ def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ
     digest = hashlib.sha256()
     for data in identity:
         digest.update(b"%d:%s" % (len(data), data))
-    log = find_state_folder() / f"{_clean_name(file)}-{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}.log"
-    return SharedInstance(file, options, directory, find_socket_folder() / f"{digest.hexdigest()[:20]}.sock", log)
+    file_digest = hashlib.sha256(os.fsencode(file)).hexdigest()
+    log = find_state_folder() / f"{_clean_name(file)}-{file_digest[:8]}.log"
+    path = find_socket_folder() / f"{digest.hexdigest()[:20]}.sock"
+    return SharedInstance(file, options, directory, path, log)
 
 
 def find_socket_folder() -> Path:
@@ -77,7 +85,7 @@ def find_socket_folder() -> Path:
         return create_private_folder(runtime / "mcp-bridge-shared")
     folder = find_state_folder()
     if len(os.fsencode(folder)) > LONGEST_PATH - len(f"/{'0' * 20}.sock"):
-        # The import takes a tenth of the start, and few systems need it.
+        # This import takes a tenth of the time of a start, and is rarely necessary.
         import tempfile
 
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
@@ -91,6 +99,7 @@ def find_state_folder() -> Path:
 
 
 def _list_contents(file: str) -> Iterator[bytes]:
+    """Yield the content of a file, or the names and contents of the Python files in a folder."""
     if not os.path.isdir(file):
         yield Path(file).read_bytes()
         return

@@ -1,4 +1,4 @@
-"""Connects to a shared server, and starts it if it is not running. Under a lock, two clients never start two."""
+"""Connects to a shared server, and starts it if it is not running. A lock ensures that only one client starts it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     import subprocess
 
 BACKLOG = 128
-"""Connections that may wait while the server starts."""
+"""The number of connections that may wait while the server starts."""
 LOG_BYTES = 5 * 1024 * 1024
-"""Size of the log at which a start begins a new one, and keeps one old log."""
+"""The size of the log beyond which the next start begins a new one. One old log is kept."""
 SERVER_MODULE = "mcp_bridge._cli.shared.server"
 
 
 class ServerConnection(NamedTuple):
-    """A connection to a shared server, and its process and the size of its log if this process has started it."""
+    """A connection to a shared server.
+
+    If this process has started the server, `process` is its process, and `log_size` the size of the log before.
+    """
 
     socket: socket.socket
     process: subprocess.Popen[bytes] | None = None
@@ -35,7 +38,10 @@ class ServerConnection(NamedTuple):
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock for starts and ends of the servers in a folder. Yield False if it is held and `wait` is false."""
+    """Hold the lock for starts and ends of the servers in a folder during the block.
+
+    Yield True if the lock is held. If another process holds it and `wait` is false, yield False.
+    """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -78,12 +84,15 @@ def open_connection(path: Path) -> socket.socket | None:
 
 
 def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a server in a new session. It inherits the listening socket, so clients can connect immediately."""
+    """Start a server in a new session. Return its process, and the size of its log before.
+
+    The server inherits a socket that is listening already, so clients can connect immediately.
+    """
     import subprocess
 
     options = instance.options
     log_file = os.path.abspath(options.log_file) if options.log_file is not None else None
-    # A killed server leaves its files, and another process may have its id.
+    # A server that was killed has left its files. Another process may have its process id now.
     for path in (instance.pid_file, instance.socket):
         path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listening, _open_log(instance.log) as log:

@@ -1,9 +1,9 @@
-"""Follows the messages of a client and its shared server, so that the client does not notice a new server.
+"""Follows the messages between a client and its shared server, so that the client does not notice a new server.
 
-For the client, there is one server, and it has initialized that server once. If the server ends and the relay starts
-another, the new one has to be in the same state. So the tracker keeps the accepted handshake, log level and
-subscriptions, and `list_replays` returns them for the new server. The client does not get the responses to them.
-Requests in flight are lost, so `lose_server` answers them by errors and cancels the questions of the lost server.
+The client has initialized one server, once. If this server ends and the relay starts another, the new one has to get
+into the same state. So the tracker keeps the requests for the handshake, the log level and the subscriptions that the
+server has accepted, and `list_replays` returns them for the new server. The client does not get the responses to them.
+Requests in flight are lost, so `lose_server` returns errors for them, and cancels the questions of the lost server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOST_MESSAGE = "The shared server has ended before it has responded. The call ma
 SHUTDOWN_MESSAGE = "The bridge is shutting down."
 GONE_MESSAGE = "The client has disconnected."
 _SERVER_MESSAGE = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error|method)"')
-"""The beginning of requests and responses of the server, with their id. Long results are not parsed again."""
+"""The beginning of a request or response of the server, with its id. The rest, such as a long result, is not parsed."""
 
 Id = str | int
 
@@ -33,18 +33,19 @@ class MessageTracker:
         self.open_requests: dict[Id, str] = {}
         self._questions: set[Id] = set()
         self._accepted: dict[str, tuple[Id | None, bytes]] = {}
-        """The lines for a new server by method, and by URI for subscriptions."""
+        """The lines for a new server with their ids. The key is the method, for subscriptions with the URI."""
         self._candidates: dict[Id, tuple[str, bytes]] = {}
-        """Such lines in flight. They are accepted once the server responds with a result."""
+        """Requests in flight that are accepted once the server responds with a result, with their keys."""
         self._replayed: set[Id] = set()
 
     def accept_client_line(self, line: bytes) -> bool:
-        """Record a line of the client. Return whether it is for this server: answers to an earlier one are not."""
+        """Record a line of the client. Return False for an answer to a question of an earlier server."""
         message = _parse_line(line)
-        method, request_id = message.get("method"), _read_id(message.get("id"))
+        method = message.get("method")
+        request_id = _read_id(message.get("id"))
         if method is None:
             if request_id is None or not ("result" in message or "error" in message):
-                # The server reports the error in such a message.
+                # The message is invalid. The server responds with the error.
                 return True
             is_expected = request_id in self._questions
             self._questions.discard(request_id)
@@ -69,7 +70,7 @@ class MessageTracker:
         return True
 
     def accept_server_line(self, line: bytes) -> bool:
-        """Record a line of the server. Return whether it is for the client: responses to replayed lines are not."""
+        """Record a line of the server. Return False for a response to a replayed line."""
         match = _SERVER_MESSAGE.match(line)
         if match is None:
             return True
@@ -95,7 +96,7 @@ class MessageTracker:
         return [line for _, line in self._accepted.values()]
 
     def lose_server(self, message: str = LOST_MESSAGE) -> list[bytes]:
-        """Return the lines for the client after the end of its server: errors for its requests in flight."""
+        """Return the lines for the client after the end of its server: errors for its requests, and cancellations."""
         lines = [make_error(request_id, message) for request_id in self.open_requests]
         for question_id in self._questions:
             lines.append(_make_cancellation({"requestId": question_id, "reason": "the shared server has ended"}))
@@ -106,7 +107,10 @@ class MessageTracker:
         return lines
 
     def end_streams(self) -> list[bytes]:
-        """Return the lines for the server after the client has gone: no answer to a question can arrive."""
+        """Return the lines for the server at the end of the input.
+
+        No answer can arrive any more, so they end the open questions, and the streams that would not end otherwise.
+        """
         lines = [make_error(question_id, GONE_MESSAGE) for question_id in self._questions]
         self._questions.clear()
         for request_id, method in list(self.open_requests.items()):
@@ -126,7 +130,7 @@ def _make_cancellation(params: dict[str, Any]) -> bytes:
 
 
 def find_new_request(line: bytes) -> Id | None:
-    """Return the id of a request that belongs to no call in flight, or None."""
+    """Return the id of a request that begins a new call, or None for any other message."""
     message = _parse_line(line)
     params = message.get("params")
     # A request with a state continues a call.

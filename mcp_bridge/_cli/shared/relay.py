@@ -4,11 +4,11 @@ It uses neither asyncio nor anyio, because their import would take longer than e
 `poll`, with a buffer for each side, in these states:
 
 - **connecting**: `_connect_to_server` finds or starts the server, and sends the token of this client. Lines of the
-  client wait in `_to_server` until the greeting of the server, because a server that is about to end accepts
-  connections, too, and closes them without a greeting. Then the relay connects again, `START_TRIES` times.
+  client wait in `_to_server` until the server sends its greeting. A server that is about to end accepts connections
+  too, but closes them without a greeting. Then the relay connects again, at most `START_TRIES` times.
 - **greeted**: lines go both ways, and the tracker follows them.
 - **lost**: the server has ended. Requests in flight receive an error, and the next line of the client connects again.
-- **draining**: the input has ended, or a signal has come. Requests in flight may finish until `_deadline`.
+- **draining**: the input has ended, or a signal has arrived. Requests in flight may finish until `_deadline`.
 
 The relay ends with exit code 1, or with the code of the server, only if the very first server does not start.
 """
@@ -36,15 +36,15 @@ READ_SIZE = 65_536
 WRITE_SIZE = 4_096
 """PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 MAX_BUFFERED = 1024 * 1024
-"""Bytes in the buffer of one side at which reading from the other side stops."""
+"""The number of bytes in the buffer for one side at which the relay stops reading from the other side."""
 MAX_SERVER_LINE = 1024**3
-"""The longest line of the server. The server itself limits its results."""
+"""The maximum length of a line of the server, which itself limits its results."""
 DRAIN_TIMEOUT = 10.0
-"""Seconds that requests in flight have after the end of input or a signal, unless the server names another time."""
+"""Seconds for requests in flight after the end of the input or a signal, unless the server declares another time."""
 START_TRIES = 3
 """The number of attempts to connect to a server or to start one."""
 EXIT_TIMEOUT = 2.0
-"""Seconds until a server ends after it has closed its connections."""
+"""Seconds in which a server that has closed its connections exits."""
 NO_START_MESSAGE = "The call has not run, because the shared server does not start. "
 TOO_LONG = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request: the line is too long"}}\n'
 
@@ -58,9 +58,14 @@ class StartError(Exception):
 
 
 class Relay:
-    """Copies lines between one client and its server. `connect` returns a connection, and raises OSError.
+    """Copies lines between one client and its server.
 
-    `token` identifies the client to the server, and to the next one.
+    Args:
+        find: Finds the server for this client. Raises OSError.
+        connect: Connects to this server, and starts it if necessary. Raises OSError.
+        token: Identifies the client to the server, and to a later one.
+        source: The descriptor from which the client's lines are read.
+        sink: The descriptor to which lines for the client are written.
     """
 
     def __init__(
@@ -72,25 +77,33 @@ class Relay:
         source: int = 0,
         sink: int = 1,
     ) -> None:
-        self._find, self._connect = find, connect
+        self._find = find
+        self._connect = connect
         self._token = token
-        self._source, self._sink = source, sink
+        self._source = source
+        self._sink = sink
         self._tracker = MessageTracker()
         self._instance: SharedInstance | None = None
         self._server: ServerConnection | None = None
-        self._is_greeted = self._was_greeted = False
+        # Whether the current server, and whether any server, has sent its greeting.
+        self._is_greeted = False
+        self._was_greeted = False
         self._tries = 0
-        self._client_lines, self._server_lines = LineSplitter(), LineSplitter(MAX_SERVER_LINE)
-        self._to_client, self._to_server = bytearray(), bytearray()
+        self._client_lines = LineSplitter()
+        self._server_lines = LineSplitter(MAX_SERVER_LINE)
+        self._to_client = bytearray()
+        self._to_server = bytearray()
         self._drain = DRAIN_TIMEOUT
         self._deadline: float | None = None
-        self._input_ended = self._is_over = False
+        self._input_ended = False
+        self._is_over = False
+        # A signal writes a byte to the second descriptor, which wakes the poll of the first one.
         self._wakeup, self._wake = os.pipe()
         self._sink_poll = select.poll()
         self._sink_poll.register(sink, select.POLLOUT)
 
     def run(self) -> None:
-        """Relay until the end of input or a signal, and until requests in flight are answered.
+        """Relay until the end of the input or a signal, and until requests in flight have their responses.
 
         Raises StartError if the server does not start before it has served this client.
         """
@@ -109,14 +122,22 @@ class Relay:
             poll.register(self._source, select.POLLIN)
         server = self._server.socket.fileno() if self._server is not None else -1
         if server >= 0:
-            reads = select.POLLIN if len(self._to_client) < MAX_BUFFERED else 0
-            poll.register(server, reads | (select.POLLOUT if self._to_server and self._is_greeted else 0))
-        timeout = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
+            server_events = 0
+            if len(self._to_client) < MAX_BUFFERED:
+                server_events |= select.POLLIN
+            if self._to_server and self._is_greeted:
+                server_events |= select.POLLOUT
+            poll.register(server, server_events)
+        timeout = None
+        if self._deadline is not None:
+            timeout = max(0.0, self._deadline - time.monotonic()) * 1000
         for descriptor, events in poll.poll(timeout):
             if descriptor == self._wakeup:
                 self._receive_signals()
             elif descriptor == self._sink:
-                self._is_over = self._is_over or bool(events & (select.POLLERR | select.POLLNVAL))
+                # The client has closed its end.
+                if events & (select.POLLERR | select.POLLNVAL):
+                    self._is_over = True
             elif descriptor == self._source:
                 self._read_from_client()
             elif self._server is not None and descriptor == server and events & ~select.POLLOUT:
@@ -124,21 +145,24 @@ class Relay:
         self._write_to_server()
         self._write_to_client()
 
-    # The client
+    # The methods below read from the client and write to it.
 
     def _read_from_client(self) -> None:
         data = os.read(self._source, READ_SIZE)
-        for line in self._client_lines.feed(data) if data else self._client_lines.finish():
+        lines = self._client_lines.feed(data) if data else self._client_lines.finish()
+        for line in lines:
             self._accept_client_line(line)
         if not data:
             self._input_ended = True
             self._begin_drain()
 
     def _accept_client_line(self, line: bytes | None) -> None:
+        """Pass a line to the server, or respond to it. None is a line that is too long."""
         if line is None:
             self._to_client += TOO_LONG
             return
         new_request = None
+        # After a signal, new requests are rejected. The lines at the end of the input still belong to it.
         if self._deadline is not None and not self._input_ended:
             new_request = find_new_request(line)
         if new_request is not None:
@@ -160,10 +184,10 @@ class Relay:
                 self._is_over = True
         del self._to_client[:count]
 
-    # The server
+    # The methods below connect to the server, read from it and write to it.
 
     def _connect_to_server(self) -> None:
-        """Connect to the server. Raises StartError for the first one."""
+        """Connect to the server. Raises StartError if no server has served this client yet."""
         while self._server is None:
             self._tries += 1
             try:
@@ -181,9 +205,10 @@ class Relay:
     def _write_to_server(self) -> None:
         if self._server is None or not self._is_greeted or not self._to_server:
             return
-        # The buffer of the socket may be full. If the server is lost, `_read_from_server` handles that.
+        # The buffer of the socket may be full. If the connection is lost, `_read_from_server` handles that.
         with contextlib.suppress(OSError):
-            del self._to_server[: self._server.socket.send(self._to_server)]
+            count = self._server.socket.send(self._to_server)
+            del self._to_server[:count]
 
     def _read_from_server(self) -> None:
         assert self._server is not None
@@ -202,8 +227,10 @@ class Relay:
     def _accept_server_line(self, line: bytes) -> None:
         if not self._is_greeted:
             self._drain = float(json.loads(line).get("drain", DRAIN_TIMEOUT))
-            self._is_greeted = self._was_greeted = True
+            self._is_greeted = True
+            self._was_greeted = True
             self._tries = 0
+            # The replays come before the lines that have been waiting.
             self._to_server[:0] = b"".join(replay + b"\n" for replay in self._tracker.list_replays())
         elif self._tracker.accept_server_line(line):
             self._to_client += line + b"\n"
@@ -211,9 +238,10 @@ class Relay:
             self._to_server += b"".join(self._tracker.end_streams())
 
     def _lose_server(self) -> None:
-        """Handle the end of the connection by errors for the requests, or connect again if there was no greeting."""
-        server, self._server = self._server, None
+        """Handle the end of the connection: respond to the requests by errors, or connect again without a greeting."""
+        server = self._server
         assert server is not None
+        self._server = None
         server.socket.close()
         if self._is_greeted:
             self._to_server.clear()
@@ -229,7 +257,7 @@ class Relay:
             self._connect_to_server()
 
     def _read_start_error(self, server: ServerConnection) -> StartError | None:
-        """Return why a server has ended, or None if another process has started it."""
+        """Return why the server does not start, or None if it is running, or another process has started it."""
         if server.process is None or self._instance is None:
             return None
         import subprocess
@@ -244,7 +272,7 @@ class Relay:
         return StartError(text or f"the shared server has ended with code {code}", code if code > 0 else 1)
 
     def _fail_start(self, error: StartError, reason: str) -> None:
-        """Raise the error, or report it if the client has been served. The client receives the `reason`."""
+        """Raise the error, or report it if a server has served this client. The client receives the `reason`."""
         if not self._was_greeted:
             raise error
         self._tries = 0
@@ -252,9 +280,10 @@ class Relay:
         print(escape_text(str(error)), file=sys.stderr, flush=True)
         self._to_client += b"".join(self._tracker.lose_server(f"{NO_START_MESSAGE}{reason}"))
 
-    # Shutdown
+    # The methods below end the relay.
 
     def _handle_signals(self) -> None:
+        """Let signals wake the poll. If SIGHUP is ignored, as under `nohup`, it stays ignored."""
         for end in (self._wakeup, self._wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -266,7 +295,9 @@ class Relay:
     def _receive_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in os.read(self._wakeup, 64):
-                self._is_over = self._is_over or self._deadline is not None
+                # The first signal drains, and the second one ends the relay.
+                if self._deadline is not None:
+                    self._is_over = True
                 self._begin_drain()
 
     def _begin_drain(self) -> None:
@@ -275,15 +306,19 @@ class Relay:
             self._to_server += b"".join(self._tracker.end_streams())
 
     def _is_finished(self) -> bool:
-        if self._deadline is None or self._is_over:
-            return self._is_over
-        is_idle = not (self._tracker.open_requests or self._to_client or (self._to_server and self._server is not None))
-        return is_idle or time.monotonic() >= self._deadline
+        if self._is_over:
+            return True
+        if self._deadline is None:
+            return False
+        has_lines_for_server = bool(self._to_server) and self._server is not None
+        if self._tracker.open_requests or self._to_client or has_lines_for_server:
+            return time.monotonic() >= self._deadline
+        return True
 
     def _finish(self) -> None:
-        """Answer the remaining requests, if the client still reads."""
-        for number in self._tracker.open_requests:
-            self._to_client += make_error(number, SHUTDOWN_MESSAGE)
+        """Respond to the remaining requests by errors, if the client still reads, and close the connection."""
+        for request_id in self._tracker.open_requests:
+            self._to_client += make_error(request_id, SHUTDOWN_MESSAGE)
         self._is_over = False
         self._write_to_client()
         if self._server is not None:

@@ -1,4 +1,8 @@
-"""The process of a shared server. A relay starts it with an order in JSON, and its output goes to its log."""
+"""The process of a shared server, which a relay starts (`launch.py`).
+
+Its argument is an order in JSON: the file to serve, the options, and the listening socket that it inherits. Its output
+goes to its log.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def main() -> None:
     """Carry out the order in the arguments, and exit with the code of `serve`."""
     from mcp_bridge._runtime.supervisor import start_supervisor
 
-    # As in `mcp_bridge._cli.main`.
+    # Collections during the imports take a tenth of a start. `serve_order` enables them again.
     gc.disable()
     order = json.loads(sys.argv[1])
     wants_guard = order["options"]["guard"] is not False
@@ -34,23 +38,18 @@ def main() -> None:
 
 def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
     """Serve a file to all clients of the inherited socket. Raises ConfigError."""
-    import contextlib
-
     from mcp_bridge._app.serve import run_on_event_loop, serve_local_socket
     from mcp_bridge._cli import logs
     from mcp_bridge._cli.garbage_collection import enable_collections
+    from mcp_bridge._cli.process import manage_process
     from mcp_bridge._cli.serve_options import ServeOptions
     from mcp_bridge._cli.target import load_target
-    from mcp_bridge._runtime.process_tree import end_descendants
-    from mcp_bridge._runtime.supervisor import GRACE
-    from mcp_bridge._transports.shutdown import ShutdownSignals
 
-    # Tools may change the environment.
+    # Tools may change the environment, on which the identity of this server depends.
     environ = dict(os.environ)
     options = ServeOptions(**order["options"])
     logs.configure_logging(options.log_level, Path(options.log_file) if options.log_file else None)
-    supervised = contextlib.nullcontext() if guard is not None else end_descendants(GRACE)
-    with ShutdownSignals(lasting=True, guard=guard) as signals, supervised:
+    with manage_process(guard) as signals:
         target = load_target(Path(order["file"]), watch=options.reload)
         enable_collections()
         idle = target.settings.shared.idle if target.settings is not None else DEFAULT_IDLE
@@ -61,6 +60,7 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
 
 
 def _make_listener(order: dict[str, Any], options: Any, environ: dict[str, str]) -> Any:
+    """Return the inherited socket, with a function that finds out whether new clients still use this server."""
     from mcp_bridge._cli.shared.instance import find_instance
     from mcp_bridge._cli.shared.launch import lock_folder
     from mcp_bridge._transports.local_socket import LocalListener

@@ -486,7 +486,7 @@ async def test_an_answer_for_an_answered_question_does_not_answer_the_next_one(
     terminal.handle_message(build_question(1))
     terminal.handle_message(build_question(2))
     clock.now += MIN_READING_TIME + 1
-    terminal.handle_message(QuestionUpdate(1, "another"))
+    terminal.handle_message(QuestionUpdate(1, "elsewhere"))
     await terminal.read("y")
     assert answers.choices == []
     assert (
@@ -527,7 +527,7 @@ async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.C
     terminal.handle_message(build_question(9))
     await terminal.read("y 9")
     terminal.handle_message(QuestionUpdate(9, "withdrawn"))
-    terminal.handle_message(QuestionUpdate(9, "unfit"))
+    terminal.handle_message(QuestionUpdate(9, "invalid"))
     message = capsys.readouterr().err
     assert "No request is pending." in message
     assert "[9] its bridge has stopped" in message
