@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._upstream.trust.credentials import read_secret_file
 
 if TYPE_CHECKING:
     from mcp_bridge._settings import Settings
@@ -25,8 +26,6 @@ logger = logging.getLogger("mcp_bridge.app")
 
 RELOAD_INTERVAL = 1.0
 """Seconds between two checks of the files. No signal triggers a reload, because SIGHUP shuts the server down."""
-MAX_TOKEN_FILE = 64 * 1024
-"""The maximum number of characters that are read from the file of a token."""
 
 
 def build_authenticator(settings: Settings, token: str | None, tokens: Mapping[str, str]) -> Authenticator | None:
@@ -155,11 +154,10 @@ def _read_reference(directory: Path, reference: str, environ: Mapping[str, str])
         if not token:
             raise ValueError("the environment variable is not set")
     else:
-        with _find_path(directory, place).open(encoding="utf-8", errors="strict") as file:
-            try:
-                token = file.read(MAX_TOKEN_FILE).strip()
-            except UnicodeDecodeError:
-                raise ValueError("the file is not text") from None
+        try:
+            token = read_secret_file(_find_path(directory, place))
+        except UnicodeDecodeError:
+            raise ValueError("the file is not text") from None
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError("a token is printable ASCII without spaces")
     return token

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mcp_bridge._cli.target import is_settings
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.http_client.requests import is_header_value
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
@@ -99,7 +100,7 @@ def read_token(name: str | None) -> str | None:
         problem = f"the environment variable {name} is not set"
         raise ConfigError(problem, where="--token-env", hint=f"Set {name} to the token")
     # HTTP clients would show such a value in their error.
-    if not (value.isascii() and value.isprintable()):
+    if not is_header_value(value):
         problem = f"the environment variable {name} has characters that no HTTP header can have"
         raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
     return value

@@ -14,6 +14,7 @@ import httpx2
 
 from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._runtime.exact_json import load_json
+from mcp_bridge._runtime.http_client.requests import is_header_value
 
 TIMEOUT = httpx2.Timeout(10, read=40)
 """The event stream is broken if nothing arrives for 40 seconds, because the server sends a comment every 15 seconds."""
@@ -47,7 +48,7 @@ class OperatorClient:
 
     def __init__(self, base: str = "http://localhost", token: str | None = None, *, socket: Path | None = None) -> None:
         # The HTTP client would reject it too, but with an error that contains the token.
-        if token and not (token.isascii() and token.isprintable()):
+        if token and not is_header_value(token):
             raise OperatorError("the token has characters that no HTTP header can have. Check it for line breaks")
         self._base = base.rstrip("/")
         self._name = str(socket or self._base)

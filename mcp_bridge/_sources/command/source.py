@@ -19,7 +19,7 @@ from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._sources.command.options import CommandOptions
 from mcp_bridge._sources.command.tool import SANDBOX_MEMORY, CommandSystem
-from mcp_bridge._upstream.trust.credentials import has_reference, read_credential
+from mcp_bridge._upstream.trust.credentials import read_credentials
 
 
 class CommandSource(Source):
@@ -68,11 +68,7 @@ class CommandSource(Source):
 
     def _read_environment(self) -> dict[str, str]:
         settings = self._system.env
-        credentials = {
-            name: read_credential(value, f"env.{name}", os.environ)
-            for name, value in settings.items()
-            if has_reference(value)
-        }
+        credentials = read_credentials(settings, "env", os.environ)
         self.services.hide_secrets([credential.secret for credential in credentials.values()])
         variables = {**settings, **{name: credential.value for name, credential in credentials.items()}}
         return process_group.build_environment("LOGNAME", "SHELL") | variables

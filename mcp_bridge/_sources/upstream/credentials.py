@@ -15,10 +15,11 @@ from typing import Protocol
 from anyio import to_thread
 
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.http_client.requests import is_header_value
 from mcp_bridge._upstream.connection import UpstreamAddress
 from mcp_bridge._upstream.messages import Receiver
 from mcp_bridge._upstream.session import UpstreamChannel
-from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credential
+from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credentials
 
 Values = Mapping[str, str]
 ReadValues = Callable[[], Awaitable[Values]]
@@ -69,14 +70,10 @@ class CredentialAddress:
         return {**self.values, **{name: credential.value for name, credential in credentials.items()}}
 
     def _read_credentials(self) -> dict[str, Credential]:
-        credentials: dict[str, Credential] = {}
-        for name, value in self.values.items():
-            if not has_reference(value):
-                continue
-            credential = read_credential(value, f"{self.key}.{name}", os.environ)
-            if self.key == "headers" and not (credential.secret.isascii() and credential.secret.isprintable()):
+        credentials = read_credentials(self.values, self.key, os.environ)
+        for name, credential in credentials.items():
+            if self.key == "headers" and not is_header_value(credential.secret):
                 raise SourceError(f"{self.key}.{name}: the credential has characters that a header cannot have")
-            credentials[name] = credential
         return credentials
 
 

@@ -75,10 +75,27 @@ def read_credential(reference: str, key: str, environ: Mapping[str, str]) -> Cre
     return Credential((match["scheme"] or "") + secret, secret)
 
 
+def read_credentials(values: Mapping[str, str], key: str, environ: Mapping[str, str]) -> dict[str, Credential]:
+    """Return the credentials of those values that are references, by name. May block.
+
+    Raises SourceError with `key`, the key of the values in the settings.
+    """
+    credentials: dict[str, Credential] = {}
+    for name, value in values.items():
+        if has_reference(value):
+            credentials[name] = read_credential(value, f"{key}.{name}", environ)
+    return credentials
+
+
+def read_secret_file(path: Path) -> str:
+    """Return the secret in a file. Raises OSError, and UnicodeDecodeError for a file that is not UTF-8 text."""
+    with path.open("rb") as file:
+        return file.read(MAX_CREDENTIAL).decode().strip()
+
+
 def _read_file(path: Path, key: str) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_CREDENTIAL).decode().strip()
+        return read_secret_file(path)
     except UnicodeDecodeError:
         raise SourceError(f"{key}: {path} is not UTF-8 text") from None
     except OSError as error:
