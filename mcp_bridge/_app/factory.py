@@ -359,7 +359,7 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
 def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access: its own files, and those in the settings.
 
-    Raises ConfigError if its files are in a folder that must not be accessible, such as the home folder.
+    Raises ConfigError if this would make the home folder accessible.
     """
     from mcp_bridge._runtime import sandbox
 

@@ -106,7 +106,7 @@ class RootGroup(PlainGroup):
 
 
 class FormatGroup(PlainGroup):
-    """A group whose commands are formats. Its errors list the formats, or those that have an option."""
+    """A group whose commands are formats. Its errors list the formats, or those with an option."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
@@ -155,7 +155,7 @@ class ServerCommand(PlainCommand):
 
 
 class ServeCommand(PlainCommand):
-    """The command `serve`. Its errors explain options that the same command of other MCP frameworks has."""
+    """The command `serve`. Its errors explain options of the same command in other MCP frameworks."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""

@@ -91,7 +91,7 @@ async def _answer_requests(folder: Path) -> None:
 
 
 def _read_lines(receive: Callable[[str], object], close: Callable[[], object]) -> None:
-    """Read lines until the end of the input, and then call `close`, which ends the command."""
+    """Read lines until the end of the input, and then call `close` to end the command."""
     # The descriptor is read, because a daemon thread in sys.stdin would hold its lock when the interpreter exits.
     unfinished = b""
     with suppress(OSError, RuntimeError):
@@ -288,7 +288,7 @@ class ApprovalTerminal:
             self.handle_message(QuestionUpdate(number, "lost"))
 
     def _find_number(self, text: str) -> int | None:
-        """Return the number of the request that an answer is for, or None if it counts for none."""
+        """Return the number of the request for an answer, or None if the answer counts for none."""
         if text:
             if text.isdecimal() and int(text) in self._pending:
                 return int(text)

@@ -160,7 +160,7 @@ def _print_after(
 
 
 def _print_json(records: Sequence[ChainedRecord]) -> None:
-    """Print each record in a line. In a file or a pipe, its text is exactly the text that the hash covers."""
+    """Print each record in a line. In a file or a pipe, the text is exactly the hashed one."""
     for record in records:
         line = f'{{"seq":{record.seq},"hash":"{record.hash}","record":{record.text}}}'
         print(escape_json(line) if sys.stdout.isatty() else line)

@@ -1,4 +1,4 @@
-"""Choices that a user makes at a terminal, by typing a key or a label."""
+"""Choices of a user at a terminal, who types a key or a label."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice: its value, its key and label, and other words that may be typed for it."""
+    """One choice: its value, its key and label, and other words for it."""
 
     value: str
     key: str

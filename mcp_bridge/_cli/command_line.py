@@ -1,4 +1,4 @@
-"""Runs a command line. A plain `serve` is parsed without typer, whose import takes 100 ms; typer parses the others."""
+"""Runs a command line. A plain `serve` is parsed without typer, because importing typer takes 100 ms."""
 
 from __future__ import annotations
 

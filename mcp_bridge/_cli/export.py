@@ -43,7 +43,7 @@ _INDEX_HINT = "Use --from-index once your package index has it."
 def export_tools(options: ToolExportOptions) -> None:
     """Export the tools in the format of an API.
 
-    Raises ConfigError for a file that cannot be written, ToolNotFound for an unknown name in `only`.
+    Raises ConfigError if the file cannot be written, ToolNotFound for an unknown name in `only`.
     """
     logs.configure_logging(options.log_level)
     file = find_file(options.file)
@@ -55,7 +55,7 @@ def export_tools(options: ToolExportOptions) -> None:
 
 
 def export_bundle(options: BundleOptions) -> None:
-    """Write an MCP bundle and list its files. Raises ConfigError for files that cannot be packed or written."""
+    """Write an MCP bundle and list its files. Raises ConfigError if a file cannot be packed or written."""
     logs.configure_logging(options.log_level)
     file = find_file(options.file)
     project = collect_project(file, _to_additions(options))
@@ -180,7 +180,7 @@ def _deliver(text: str, output: Path | None, *, sources: Iterable[Path] = ()) ->
 
 
 def _write_file(content: bytes, output: Path, *, sources: Iterable[Path] = ()) -> None:
-    """Write a file atomically. Raises ConfigError if that fails, or if it is one of the `sources`."""
+    """Write a file atomically. Raises ConfigError if writing fails, or if the file is one of the `sources`."""
     # The target of a link may be on another file system.
     real = Path(os.path.realpath(output))
     try:

@@ -30,7 +30,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True)
 class FormField:
-    """A property of a form. `schema` is its schema for clients, and `check` is a form that has only this property."""
+    """A property of a form. `schema` is its schema for clients, and `check` is a form with only this property."""
 
     name: str
     schema: Mapping[str, Any]
@@ -123,7 +123,7 @@ class FormField:
 def list_fields(client_schema: Mapping[str, Any], schema: Mapping[str, Any]) -> list[FormField]:
     """Return the fields of a form in their order.
 
-    `client_schema` is the simplified schema that clients get, and `schema` the full one, which checks the values.
+    `client_schema` is the simplified schema for clients, and `schema` is the full one for checking the values.
     """
     required = client_schema.get("required", ())
     fields: list[FormField] = []

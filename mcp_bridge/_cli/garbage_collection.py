@@ -6,6 +6,6 @@ import gc
 
 
 def enable_collections() -> None:
-    """Enable garbage collection again after the imports. No collection visits the objects that exist now."""
+    """Enable garbage collection again after the imports. No collection visits the existing objects."""
     gc.freeze()
     gc.enable()

@@ -27,7 +27,7 @@ STDOUT = Path("-")
 def import_servers(options: ImportOptions) -> None:
     """Write a settings file with the servers of clients, and report their origins.
 
-    Raises ConfigError for a file that exists, and for a client or file that cannot be read.
+    Raises ConfigError if the file exists, or if a client's file cannot be read.
     """
     out = options.out
     is_stdout = out == STDOUT

@@ -35,8 +35,8 @@ LOCAL_MAKEFILE = "local.mk"
 def create_project(options: InitOptions) -> None:
     """Create a project in a folder, and report the next steps.
 
-    If one of the files exists, nothing is written, and the exit code is 1. Raises ConfigError for a folder that cannot
-    be created or written to.
+    If one of the files exists, nothing is written, and the exit code is 1. Raises ConfigError if the folder
+    cannot be created or written to.
     """
     folder = options.folder
     contents = _render_templates(folder)

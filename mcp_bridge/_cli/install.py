@@ -131,7 +131,7 @@ def build_entry(file: Path | None, name: str | None, *, shared: bool = False) ->
 
     If `shared`, the entry starts a relay, and several clients use one server.
 
-    Raises ConfigError for a file that cannot be served, and for a name that clients do not accept.
+    Raises ConfigError if the file cannot be served, or clients do not accept the name.
     """
     name = _check_server_name(name)
     checked_file = check_file(find_file(file))
@@ -191,7 +191,7 @@ def _check_variable(name: str, option: str) -> None:
 def find_program() -> Sequence[str]:
     """Return the command of this installation, with its absolute path.
 
-    Raises ConfigError for a temporary environment, which would disappear.
+    Raises ConfigError in a temporary environment, because it would disappear.
     """
     if not sys.executable:
         raise ConfigError("this Python does not know its own path", hint="Install the package into an environment.")
@@ -327,7 +327,7 @@ def _show_snippet(task: Installation) -> None:
 
 
 def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
-    """Report why the file is left unchanged, and the text that the user can paste into it. Exit with 1."""
+    """Report why the file is left unchanged, and the text to paste into it. Exit with 1."""
     can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
     snippet = task.format_snippet() if can_paste else None
     if task.options.as_json:

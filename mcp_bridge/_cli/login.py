@@ -83,7 +83,7 @@ async def _open_page(url: str) -> None:
 
 
 async def _receive_code(listener: Any) -> dict[str, str]:
-    """Return the query that the authorization server sends to the callback."""
+    """Return the query of the authorization server's redirect to the callback."""
     queries: list[dict[str, str]] = []
 
     async def handle(stream: SocketStream) -> None:

@@ -72,7 +72,7 @@ class OneLineFormatter(logging.Formatter):
 class StartErrors(logging.Filter):
     """Delays the errors of sources on stderr until the start has succeeded or failed.
 
-    The command itself reports the errors that end a start. Without this filter, they would be shown twice.
+    The command itself reports the errors of a failed start. Without this filter, they would be shown twice.
     """
 
     def __init__(self, handler: logging.Handler) -> None:
@@ -134,7 +134,7 @@ def add_substitutions(substitutions: Iterable[Callable[[str], str]]) -> None:
 
 
 def configure_logging(level: str, file: Path | None = None) -> None:
-    """Configure logging. Raises ConfigError for an unknown level or a file that cannot be written."""
+    """Configure logging. Raises ConfigError if the level is unknown or the file cannot be written."""
     if level.lower() not in LEVELS:
         raise ConfigError(f"unknown log level '{level}'", where="--log-level", hint=f"Use one of: {', '.join(LEVELS)}")
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]

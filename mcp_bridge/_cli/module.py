@@ -63,7 +63,7 @@ _LABELS = {"passed": "ok  ", "failed": "FAIL", "skipped": "-   "}
 def check_module(options: ModuleOptions) -> None:
     """Check a module. Exit with 1 if it breaks a rule.
 
-    Raises ConfigError for invalid options, and for a module that does not exist.
+    Raises ConfigError if an option is invalid, or the module does not exist.
     """
     check_timeout(options.timeout)
     hint = """Use one JSON object, such as '{"debug": true}'"""
@@ -170,7 +170,7 @@ class Probe:
         return None
 
     def end(self) -> None:
-        """Let the supervisor end the process. If that takes too long, kill the whole group."""
+        """Let the supervisor end the process. If this takes too long, kill the whole group."""
         if self._process.poll() is None:
             process_group.terminate_supervisor(self._process.pid)
             # The module may have stopped the supervisor.
@@ -292,7 +292,7 @@ class ProbedModule:
             self._type_source = self._type_source or message["origin"]
 
     def _fail_rule(self, problem: str) -> bool:
-        """Record that the current rule is broken. Return whether the examination has to end.
+        """Record the current rule as broken. Return whether the examination has to end.
 
         Raises BridgeError if the process has not begun with a rule.
         """

@@ -1,4 +1,4 @@
-"""`module lock`: fetches the modules that come from git, and records their commits."""
+"""`module lock`: fetches modules from git, and records their commits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mcp_bridge._settings.documents.document import join_errors
 def lock_modules(command: LockOptions) -> None:
     """Lock the modules in the plans of a settings file. Exit with 1 if one cannot be fetched.
 
-    Raises ConfigError for invalid settings, and for sources of modules that these do not allow.
+    Raises ConfigError if the settings are invalid, or do not allow the source of a module.
     """
     settings = load(find_settings(command.file, "a settings file or a mount plan"), os.environ)
     modules = _find_git_modules(settings)
@@ -46,7 +46,7 @@ def lock_modules(command: LockOptions) -> None:
 
 
 def _find_git_modules(settings: Settings) -> list[RequestedModule]:
-    """Find the modules from git in all plans. Raises ConfigError with the line of each that is not allowed."""
+    """Find the modules from git in all plans. Raises ConfigError with the line of each forbidden one."""
     modules: list[RequestedModule] = []
     errors: list[ConfigError] = []
     for source in settings.sources:

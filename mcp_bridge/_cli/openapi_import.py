@@ -31,7 +31,7 @@ TIMEOUT = 60.0
 def import_document(options: OpenApiImportOptions) -> None:
     """Store a document, and report its operations and a source for the settings.
 
-    Raises ConfigError for a file that exists, and for a document that cannot be fetched or used.
+    Raises ConfigError if the file exists, or the document cannot be fetched or used.
     """
     try:
         networks = parse_networks(options.allow or ())

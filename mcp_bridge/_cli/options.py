@@ -1,4 +1,4 @@
-"""The options of the commands that run, call and check servers.
+"""The options of the commands for running, calling and checking servers.
 
 Each field is an argument or an option, and the docstring of the class is the help of the command.
 """

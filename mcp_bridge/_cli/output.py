@@ -1,6 +1,6 @@
 """Writes the output of the commands: results to stdout, and everything else to stderr, with control characters escaped.
 
-The text of a tool can contain control characters, which must not reach the terminal.
+Control characters in the text of a tool must not reach the terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the commands that serve have in common: the signals of the process, and the end of its descendants."""
+"""Handles the signals of a serving process, and ends its descendants."""
 
 from __future__ import annotations
 

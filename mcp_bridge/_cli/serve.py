@@ -193,7 +193,7 @@ def _build_page(target: BridgeTarget, host: str) -> OperatorApi:
 
 
 def make_entry_builder(target: BridgeTarget) -> Callable[[], tuple[ServerEntry, str]]:
-    """Return a function that the page calls to install the server.
+    """Return the function for the page to install the server.
 
     It returns the entry of a client for the served file, and the path of this file.
     """

@@ -1,4 +1,4 @@
-"""The options of `serve`, and those that other commands have too. `serve` imports no other options."""
+"""The options of `serve`, some of them in common with other commands. `serve` imports no other options."""
 
 from __future__ import annotations
 

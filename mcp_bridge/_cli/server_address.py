@@ -1,4 +1,4 @@
-"""Finds the address of another MCP server on a command line: its URL, or the command that starts it."""
+"""Finds the address of another MCP server on a command line: its URL, or the command for starting it."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def is_target(word: str) -> bool:
     return bool(_URL.match(word)) or path.suffix == ".py" or is_settings(path) or os.path.isdir(path)
 
 
-def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[str | None, str, Sequence[str]]:
+def split_target(words: Sequence[str], target: str | None, kind: str) -> tuple[str | None, str, Sequence[str]]:
     """Split `[TARGET] NAME [KEY=VALUE]...` into target, name and arguments. Raises ConfigError without a name.
 
-    `target` is the value of the option `--file`. `what` describes the name in the error.
+    `target` is the value of the option `--file`. `kind` describes the name in the error.
 
     A folder may have the same name as a tool. A plain word is a tool if nothing or an argument follows it.
     """
@@ -79,16 +79,16 @@ def split_target(words: Sequence[str], target: str | None, what: str) -> tuple[s
             target = words[0]
             words = words[1:]
     if not words:
-        raise make_missing_error(target, what)
+        raise make_missing_error(target, kind)
     return target, words[0], words[1:]
 
 
-def make_missing_error(target: str | None, what: str) -> ConfigError:
+def make_missing_error(target: str | None, kind: str) -> ConfigError:
     """Make the error for a command line without the name of a tool or prompt, or without a URI."""
     command = ["mcp-bridge", "list"]
     if target is not None:
         command.append(target)
-    return ConfigError(f"no {what} was given", hint=f"`{shlex.join(command)}` lists what is available")
+    return ConfigError(f"no {kind} was given", hint=f"`{shlex.join(command)}` lists what is available")
 
 
 def read_token(name: str | None) -> str | None:

@@ -41,7 +41,7 @@ class BridgeTarget(NamedTuple):
 
 
 class ServedFile(NamedTuple):
-    """A file to serve: its absolute path, its default server name, the variables that it needs, and notes for users."""
+    """A file to serve: its absolute path, its default server name, the required variables, and notes for users."""
 
     path: Path
     name: str
@@ -179,7 +179,7 @@ def check_file(path: Path) -> ServedFile:
 
 
 def _check_settings(path: Path) -> ServedFile:
-    """Check a settings file, with empty text for each variable that is not set."""
+    """Check a settings file, with empty text for each unset variable."""
     from mcp_bridge._settings import parse, prepare, read_document
     from mcp_bridge._settings.environment import list_variables
 

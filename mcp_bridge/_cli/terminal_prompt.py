@@ -117,7 +117,7 @@ class TerminalPrompt:
         return data.decode(errors="replace").strip() if data else None
 
     def _discard_input(self) -> None:
-        """Discard what the user has typed before the question appeared."""
+        """Discard earlier input: it cannot be an answer to the question."""
         if sys.platform != "win32":
             import termios
 

@@ -24,7 +24,7 @@ from mcp_bridge._upstream.trust.guard import OMITTED, PendingDefinition
 
 
 def review_definitions(options: TrustOptions) -> None:
-    """Show changed definitions, and accept those that the user chooses. Exit with 1 if one is not accepted.
+    """Show changed definitions, and accept those chosen by the user. Exit with 1 if one is not accepted.
 
     Raises ConfigError for a file without servers, and DefinitionLockError.
     """

@@ -47,7 +47,7 @@ class _Remover:
     options: UninstallOptions
 
     def remove_all(self) -> list[dict[str, Any]]:
-        """Remove the chosen servers, and the records of servers that are not in the file any more."""
+        """Remove the chosen servers, and the records of servers missing from the file."""
         client = self.client
         machine = self.machine
         journal = self.journal
@@ -100,7 +100,7 @@ class _Remover:
             report(text)
 
     def _forget(self, record: InstallationRecord) -> dict[str, Any]:
-        """Remove the record of a server that the user or another program has removed from the file."""
+        """Remove the record of a server, after its entry was removed from the file."""
         action = "would forget" if self.options.dry_run else "forgotten"
         if not self.options.dry_run:
             removal.remove_record(record, self.journal, file_exists=os.path.exists(record.path))

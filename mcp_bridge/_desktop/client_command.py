@@ -1,4 +1,4 @@
-"""Adds and removes servers with a client's own command, such as `claude mcp add`, if the user wants that."""
+"""Adds and removes servers with a client's own command, such as `claude mcp add`, if the user chooses it."""
 
 from __future__ import annotations
 

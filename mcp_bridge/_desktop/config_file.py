@@ -51,7 +51,7 @@ class FileSnapshot:
 def load_file(path: Path) -> FileSnapshot:
     """Read the file. A missing file is an empty text.
 
-    Raises UnsafeEdit for a file that is not UTF-8, ConfigError for one that cannot be read: a broken or circular
+    Raises UnsafeEdit if it is not UTF-8 text, ConfigError if it cannot be read: a broken or circular
     link, a folder, a pipe, a device, a file of another user.
     """
     with _convert_os_errors(path, "read"):
@@ -102,7 +102,7 @@ def list_missing_folders(path: Path) -> list[Path]:
 
 
 def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
-    """Remove the folders of a file that are empty and in `made`, which were created for it."""
+    """Remove the empty folders of a file, if they are in `made`: those created for the file."""
     with contextlib.suppress(OSError):
         for folder in path.parents:
             if str(folder) not in made:
@@ -136,7 +136,7 @@ def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
 def _replace_file(
     old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
 ) -> Path | None:
-    """Replace the content of a file by `data`, if it still is `expected`. None means that there is no file."""
+    """Replace the content of a file by `data`, if it still is `expected`. None stands for no file."""
     copy = None
     new = None
     with _convert_os_errors(old.path, "written"):
@@ -213,7 +213,7 @@ def _decode(raw: bytes, path: Path) -> str:
 
 
 def _check_writable(old: FileSnapshot) -> None:
-    """Raise ConfigError for a file that must not be replaced.
+    """Raise ConfigError if a file must not be replaced.
 
     To replace a file, only its folder has to be writable, so a read-only file could be replaced. A file with several
     hard links would keep its old content under the other names.

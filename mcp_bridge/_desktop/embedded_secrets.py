@@ -1,6 +1,6 @@
 """Replaces the secrets in a copy of an entry by references to variables.
 
-What is a secret is a guess: by the name of the variable, header or option with the value, or by the form of the value.
+Secrets are guessed by the name of the variable, header or option with the value, or by the form of the value.
 For example, `--token=sk-123` becomes `--token=${DOCS_TOKEN}` in the arguments of the server `docs`.
 """
 
@@ -65,7 +65,7 @@ class SecretCollector:
     def add_secret(self, server: str, name: str, value: str, where: str) -> str:
         """Add a secret, and return the reference to its variable.
 
-        The variable has the name `name`, unless that is the name of another one. Then the server is added to it, and
+        The variable has the name `name`, unless another one has this name. Then the server is added to it, and
         if necessary a number.
         """
         variable = _to_variable(name)

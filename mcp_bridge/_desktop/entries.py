@@ -1,4 +1,4 @@
-"""Converts an entry to the form of a client, and back to the command, environment and folder that the client uses."""
+"""Converts an entry to the form of a client, and back to the command, environment and folder of its process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_TIMEOUT = 3600.0
 class EntryCommand:
     """The command of an entry.
 
-    `env` are its variables with values or references. `names` are the variables that the client passes on.
+    `env` are its variables with values or references. `names` are the variables to pass on.
     """
 
     argv: Sequence[str] = ()
@@ -103,10 +103,10 @@ def render_shape(client: Client, shape: Mapping[str, Any], entry: ServerEntry) -
 
 
 def _format_token(client: Client, entry: ServerEntry) -> str:
-    """Return what an entry has for the token of a URL; empty if the client does not support one.
+    """Return the text in an entry for the token of a URL; empty if the client does not support one.
 
-    That is the name of the variable, if the client has a key for it; a reference in the form of Goose, if the client
-    has a key for a list of names; otherwise a reference in the form of the client.
+    If the client has a key for it, the result is the name of the variable. If the client has a key for a list of names,
+    it is a reference in the form of Goose. Otherwise, it is a reference in the form of the client.
     """
     name = entry.token_env or ""
     placeholders = (client.remote_shape or {}).values()
@@ -142,7 +142,7 @@ def find_references(client: Client, value: Any) -> Sequence[str]:
 
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Update an entry. Keep what the user has added to it: other keys, and variables with values."""
+    """Update an entry. Keep the additions of the user: other keys, and variables with values."""
     keys = _map_placeholders(client)
     replaced_keys = (keys.get("{env}"), keys.get("{secrets}"))
     merged = {key: value for key, value in old.items() if key not in replaced_keys} | dict(new)
@@ -213,7 +213,7 @@ def resolve_launch(installed: InstalledServer, machine: Machine) -> ServerLaunch
 
 
 def build_server_environment(client: Client, machine: Machine) -> Mapping[str, str]:
-    """Return the environment that the client gives to all of its servers."""
+    """Return the common environment of the client's servers."""
     environment = _build_client_environment(client.launch_environment, machine)
     names = client.launch_environment.inherited_variables
     if names is None:
@@ -236,7 +236,7 @@ def _check_no_references(client: Client, entry: ServerEntry) -> None:
 
 
 def _build_client_environment(environment: LaunchEnvironment, machine: Machine) -> Mapping[str, str]:
-    """Return the environment of the client itself, which it has from the desktop or from the user's shell."""
+    """Return the environment of the client itself, as the desktop or the user's shell sets it."""
     # Windows has the same PATH for programs of the desktop and of the shell.
     if not environment.is_desktop or machine.system == "win32":
         return dict(machine.environ)

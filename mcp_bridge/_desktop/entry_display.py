@@ -1,4 +1,4 @@
-"""Displays entries of client files without what may be secret, as a whole or as a difference.
+"""Displays entries of client files without possible secrets, as a whole or as a difference.
 
 An entry can have a secret in any value. So every value is replaced by a mark, unless it is known to be harmless.
 """
@@ -59,7 +59,7 @@ def render_entry_diff(
 
 
 def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str], name: str, text: str) -> list[str]:
-    """Return the lines of a file that has only the redacted entry; a mark if the text cannot be read."""
+    """Return the lines of a file with only the redacted entry; a mark if the text cannot be read."""
     try:
         entry = select_entries(place, editor.read_data(place.format, text), keys).get(name)
         if not isinstance(entry, Mapping):
@@ -71,7 +71,7 @@ def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str],
 
 
 def _redact_value(client: Client, name: str, template: Any, value: Any, plain_words: Sequence[str]) -> Any:
-    """Redact one value of an entry. `template` is what the client's shape has under its key."""
+    """Redact one value of an entry. `template` is the value of the client's shape under its key."""
     if template == "{env}" and isinstance(value, Mapping):
         return {key: text if _is_reference(client, text) else _redact_all(text) for key, text in value.items()}
     if template in ("{command}", "{args}", "{argv}"):
@@ -104,7 +104,7 @@ def _redact_all(value: Any) -> Any:
 
 
 def _is_reference(client: Client, text: Any) -> bool:
-    """Return whether a text is a reference without a default, which could be a secret."""
+    """Return whether a text is a reference without a default: a default could be a secret."""
     if client.reference_syntax is None or not isinstance(text, str):
         return False
     reference = re.fullmatch(client.reference_syntax.pattern, text)

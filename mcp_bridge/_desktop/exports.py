@@ -1,4 +1,4 @@
-"""Exports a server for other users: as a client's file with its entry, or as a link that installs it."""
+"""Exports a server for other users: as a client's file with its entry, or as a link for installing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def list_exportable_clients() -> Sequence[str]:
 
 
 def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
-    """Return a client's file that has only this server. Raises ConfigError for an unknown client."""
+    """Return a client's file with only this server. Raises ConfigError for an unknown client."""
     if name == INSPECTOR:
         # By default, the Inspector uses only the handshake era. It passes on only variables that are named with -e.
         server = {"type": "stdio", "command": entry.command, "args": list(entry.args), "protocolEra": "auto"}
@@ -42,7 +42,7 @@ def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
 def format_snippet(
     place: ConfigPlace, entry: ServerEntry, value: Mapping[str, Any], machine: Machine, *, opening: str = ""
 ) -> str:
-    """Return a new file with the entry. `opening` is the text with which it begins."""
+    """Return a new file with the entry. It begins with the text `opening`."""
     return editor.put_entry(
         place.format, opening, resolve_server_keys(place, machine), entry.name, value, listed=place.listed
     )
@@ -55,7 +55,7 @@ def list_linkable_clients() -> tuple[str, ...]:
 def build_install_link(client_name: str, entry: ServerEntry) -> str:
     """Return the link that adds an entry to a client, with references to its secrets.
 
-    Raises ConfigError for a client that has no links, and for an entry that a link cannot describe.
+    Raises ConfigError if the client has no links, or a link cannot describe the entry.
     """
     client = CLIENTS.get(client_name)
     if client is None or client.link is None:

@@ -1,7 +1,7 @@
 """Installs a bridge into an MCP client: prepares a plan, and carries it out.
 
 The plan has the new text of the client's file, so it can be shown before anything changes. It is carried out by an edit
-of the file, or by the client's own command. The journal records what the installation has changed, for a later removal.
+of the file, or by the client's own command. The journal records all changes, for a later removal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Action = Literal["install", "update", "replace", "none"]
 class InstallationPlan:
     """The plan of an installation in a client's file.
 
-    `action` is what happens to the entry: it is new (`install`), replaces an entry of this bridge (`update`) or of
+    `action` describes the change: the entry is new (`install`), replaces an entry of this bridge (`update`) or of
     another server (`replace`), or is there already (`none`).
     """
 
@@ -84,8 +84,8 @@ def prepare_installation(
 ) -> InstallationPlan:
     """Plan the installation of an entry. Nothing is changed.
 
-    Raises UnsafeEdit for a file that cannot be edited, ConfigError for one that cannot be read, for a name that another
-    server has, and for a client whose own command cannot be used.
+    Raises UnsafeEdit if the file cannot be edited. Raises ConfigError if it cannot be read, if another server has the
+    name, or if the client's own command cannot be used.
     """
     file, servers = read_editable_file(place, resolve_place_path(place, machine), machine)
     entries = parse_entries(place, file.content, file.path, machine)
@@ -205,7 +205,7 @@ def _restore_file(plan: InstallationPlan) -> None:
 
 
 def _check_result(plan: InstallationPlan, machine: Machine) -> str | None:
-    """Return what the client's command has done wrong, or None."""
+    """Return the mistake of the client's command, or None."""
     path = plan.file.path
     entry = (*resolve_server_keys(plan.place, machine), plan.entry.name)
     try:

@@ -1,6 +1,6 @@
-"""The journal of installations, which `uninstall` reads.
+"""The journal of installations, for `uninstall`.
 
-Each entry has its own file, so that programs that run at the same time do not overwrite each other's records.
+Each entry has its own file. So concurrent programs do not overwrite each other's records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationRecord:
-    """An entry that was installed."""
+    """An installed entry."""
 
     client: str
     scope: str
@@ -55,7 +55,7 @@ class InstallationJournal:
 
     @property
     def backup_folder(self) -> Path:
-        """The folder for backups that must not be next to their file, because it is in a repository or removed."""
+        """The folder for backups of files in repositories, and in folders to remove."""
         return self._folder / "backups"
 
     def store_record(self, record: InstallationRecord) -> None:
@@ -88,7 +88,7 @@ class InstallationJournal:
             raise ConfigError(f"cannot be removed: {error.strerror or error}", path=str(path)) from None
 
     def list_records(self) -> Sequence[InstallationRecord]:
-        """List the records that can be read, by client, file and name."""
+        """List the readable records, by client, file and name."""
         paths: list[Path] = []
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             paths = [path for path in self._folder.iterdir() if path.suffix == ".json"]

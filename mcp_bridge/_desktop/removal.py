@@ -1,7 +1,7 @@
 """Removes a bridge from an MCP client: selects the servers, prepares a plan, and carries it out.
 
-The journal has what the installation changed. If the file still has it, the removal restores every byte; otherwise it
-removes only the entry.
+The journal has the changes of the installation. If the file still has them, the removal restores every byte. Otherwise,
+it removes only the entry.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def select_servers(
 def find_vanished_records(
     client: Client, machine: Machine, journal: InstallationJournal, *, name: str | None, scope: str | None
 ) -> Sequence[InstallationRecord]:
-    """Return the records of a scope with servers that are not in the file any more; with a name, only that of it.
+    """Return the records of a scope about servers missing from the file; with a name, only the record of this server.
 
-    Raises ConfigError for a file that cannot be read.
+    Raises ConfigError if the file cannot be read.
     """
     place = find_place(client, scope)
     path = resolve_place_path(place, machine)
@@ -106,7 +106,7 @@ def find_vanished_records(
 def remove_record(record: InstallationRecord, journal: InstallationJournal, *, file_exists: bool) -> None:
     """Remove the record of a server. If the file remains, the records of its other entries inherit what to remove.
 
-    Raises ConfigError if that cannot be written.
+    Raises ConfigError if the journal cannot be written.
     """
     if file_exists:
         for inheriting_record in iter_inheriting_records(journal, record):
@@ -124,7 +124,7 @@ def prepare_removal(
 ) -> RemovalPlan:
     """Plan the removal of a server. Nothing is changed.
 
-    Raises UnsafeEdit for a file that cannot be edited, ConfigError for a client's command that cannot be used.
+    Raises UnsafeEdit if the file cannot be edited, ConfigError if the client's command cannot be used.
     """
     file, servers = read_editable_file(server.place, server.path, machine)
     record = _find_record(journal, client, server, machine)
@@ -170,7 +170,7 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
 def _run_command(removal: RemovalPlan, command: Sequence[str], machine: Machine) -> str | None:
     """Run the client's command. If it does not remove exactly the server, restore the file and return what it did.
 
-    For example, Gemini CLI removes no server in a folder that is not trusted.
+    For example, Gemini CLI removes no server in an untrusted folder.
     """
     path = removal.file.path
     remaining_servers = {name: value for name, value in removal.servers.items() if name != removal.server.name}

@@ -1,4 +1,4 @@
-"""Collects the servers in the files of clients, and writes a settings file that serves them, for `mcp-bridge import`.
+"""Collects the servers in the files of clients, and writes a settings file with them, for `mcp-bridge import`.
 
 Secrets in the entries are replaced by references to variables (`embedded_secrets.py`).
 """
@@ -65,7 +65,7 @@ class FoundServer:
 class ServerImport:
     """The result of an import.
 
-    `servers` has the entries of each imported server by its new name, `omitted` the entries that are not imported.
+    `servers` has the entries of each imported server by its new name, `omitted` the other entries.
     `secrets` has the variables that users have to set.
     """
 
@@ -116,7 +116,7 @@ class ServerImport:
 
 
 def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
-    """Return the variables that settings require, without those that replace secrets."""
+    """Return the required variables of settings, without those for secrets."""
     names = dict.fromkeys(match[1] for match in _VARIABLE.finditer(text))
     # The comment at the beginning of the settings has `${NAME}`.
     return [name for name in names if name not in secrets.places and name != "NAME"]

@@ -119,7 +119,7 @@ def find_served_target(
 ) -> str | None:
     """Return what an entry leads to: its address, or the file that its bridge serves, with links resolved.
 
-    Returns None for another program, and for a bridge that is started without a file.
+    Returns None for other programs, and if the bridge is started without a file.
     """
     if not isinstance(value, Mapping):
         return None
@@ -149,7 +149,7 @@ def find_settings_argument(argv: Sequence[str]) -> str | None:
 
 
 def is_bridge_command(argv: Sequence[str]) -> bool:
-    """Return whether a command is the bridge itself, or a Python that runs it, so that its paths are on this machine.
+    """Return whether a command is the bridge itself, or a Python with its module. Then its paths are on this machine.
 
     Another program, such as `docker run` or `uv run --directory`, may start the bridge elsewhere.
     """

@@ -1,4 +1,4 @@
-"""The policy `audit`: a hash-chained record of every call, which is stored before the client gets the result."""
+"""The policy `audit`: stores a hash-chained record of every call before the client gets the result."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class AuditPolicy(CallPolicy):
     _recorder: CallRecorder = PrivateAttr()
 
     def use_services(self, services: PolicyServices) -> None:
-        """Prepare the writer. Raises ConfigError for a file that cannot be an audit trail."""
+        """Prepare the writer. Raises ConfigError if the file cannot be an audit trail."""
         path = services.directory / Path(self.path).expanduser()
         try:
             check_location(path)

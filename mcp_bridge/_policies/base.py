@@ -1,8 +1,8 @@
 """The base classes of the policies in this package, with the options that select calls.
 
 `ToolPolicy` applies to tools, `CallPolicy` to resources and prompts too. `bind` decides once for each entry whether
-calls of it can match, so that a policy costs nothing for other entries. What differs between calls of one entry, such
-as the principal, is decided in the layer of the call.
+calls of it can match, so that a policy costs nothing for other entries. Differences between calls of one entry,
+such as the principal, are decided in the layer of the call.
 """
 
 from __future__ import annotations

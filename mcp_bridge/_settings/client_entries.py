@@ -73,7 +73,7 @@ def is_switched_off(entry: Json) -> bool:
 
 
 def normalize_entry(entry: Json) -> dict[str, Any]:
-    """Return an entry with the keys of the settings. Keys that the settings do not have are kept."""
+    """Return an entry with the keys of the settings. Unknown keys are kept."""
     normalized: dict[str, Any] = {}
     for key, value in entry.items():
         setting = _RENAMED.get(key, key)
@@ -187,7 +187,7 @@ def _flatten_command(entry: dict[str, Any]) -> None:
 
 
 def _convert_transport(entry: dict[str, Any]) -> None:
-    """Replace the name of the transport by that of the settings. An unknown one stays, so that it is reported."""
+    """Replace the name of the transport by that of the settings. An unknown one stays, and is reported later."""
     transport = entry.get("transport")
     if transport == "stdio":
         del entry["transport"]
@@ -196,7 +196,7 @@ def _convert_transport(entry: dict[str, Any]) -> None:
 
 
 def _convert_auth(entry: dict[str, Any]) -> None:
-    """Convert the ways to sign in. Keys that are not read stay, so that `list_unread_keys` reports them."""
+    """Convert the ways to sign in. Unread keys stay, and `list_unread_keys` reports them."""
     has_header = any(str(name).lower() == "authorization" for name in entry.get("headers") or {})
     auth = entry.get("auth")
     if isinstance(auth, str) and auth != "oauth":
@@ -216,7 +216,7 @@ def _convert_auth(entry: dict[str, Any]) -> None:
 
 
 def _add_named_variables(entry: dict[str, Any]) -> None:
-    """Add references to the variables that an entry only names."""
+    """Add references to the variables named in an entry."""
     # Codex and Goose list the names of variables, whose values the server gets.
     for key in ("env_vars", "env_keys"):
         names = [name for name in entry.pop(key, None) or () if isinstance(name, str)]

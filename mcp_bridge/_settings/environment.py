@@ -146,7 +146,7 @@ class EnvironmentVariable:
 
 
 def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
-    """List the variables of a document in its order, without those that every process has."""
+    """List the variables of a document in its order, without the common ones of every process."""
     variables: dict[str, EnvironmentVariable] = {}
     for _, value in walk_values(document.data):
         for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():

@@ -185,7 +185,7 @@ def _list_server_keys() -> set[str]:
 
 
 def _list_common_keys() -> set[str]:
-    """Return the keys that sources of all types have."""
+    """Return the common keys of sources of all types."""
     from mcp_bridge._settings.model import SourceSettings
 
     return set(SourceSettings.model_fields) - {"options", "origin"}

@@ -125,7 +125,7 @@ class ErrorReport:
 
 
 def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[str]:
-    """Return the keys that are valid at a place in the data of a model. There may be several models for it."""
+    """Return the valid keys at a place in the data of a model. There may be several models for it."""
     models = [model]
     for step in inside:
         inner_models: list[type[BaseModel]] = []
@@ -145,7 +145,7 @@ def list_known_keys(model: type[BaseModel], inside: Sequence[PathStep]) -> set[s
 def is_hidden(document: Document, where: KeyPath) -> bool:
     """Return whether a value must not appear in messages.
 
-    That is so if the value is from the environment, or under a key such as `token`.
+    This applies to values from the environment, and under keys such as `token`.
     """
     if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
         return True

@@ -41,7 +41,7 @@ def build_json_schema(
 
 
 def _build_source(types: list[str]) -> dict[str, Any]:
-    """Build the schema of a source, in which the type selects the schema of all its keys."""
+    """Build the schema of a source. The type selects the schema of all its keys."""
     type_schema = {"anyOf": [{"enum": types}, {"type": "string", "pattern": ".:."}]}
     rules = [
         {
@@ -78,7 +78,7 @@ def _build_policy(models: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _merge_source(common_keys: dict[str, Any], options: dict[str, Any], source_type: str) -> dict[str, Any]:
-    """Merge the schemas of the keys that all sources have, and of the options of one type. Allow no other keys."""
+    """Merge the schemas of the common keys of all sources, and of the options of one type. Allow no other keys."""
     type_schema = {**common_keys["properties"]["type"], "const": source_type}
     return {
         "additionalProperties": False,

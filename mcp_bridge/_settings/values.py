@@ -28,7 +28,7 @@ _AMOUNT = re.compile(r"\s*(?P<number>[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*(?P<unit>[A
 
 
 def _parse_amount(value: Any, units: Mapping[str, float], expected: str) -> Any:
-    """Return the number that a text with a unit stands for, in the smallest unit. Numbers stay as they are."""
+    """Convert a text with a unit to a number of the smallest unit. Numbers stay as they are."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None

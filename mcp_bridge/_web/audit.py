@@ -14,7 +14,7 @@ FILTERS = {"tool": "name", "principal": "principal", "outcome": "outcome", "sinc
 
 
 def read_records(path: Path, query: str, viewer: Viewer) -> dict[str, Any]:
-    """Return a page of the records that match: `{"rows": [...], "next": cursor or null}`, the latest first.
+    """Return a page of the matching records: `{"rows": [...], "next": cursor or null}`, the latest first.
 
     `query` is the query string of a request. Raises ValueError for an invalid one, and OSError if the file cannot be
     read.

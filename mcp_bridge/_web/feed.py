@@ -53,7 +53,7 @@ class FeedEvent(NamedTuple):
 
 
 class OpenPage:
-    """A page that is connected."""
+    """A connected page."""
 
     def __init__(self, events: EventStream, viewer: Viewer) -> None:
         self.events = events
@@ -87,7 +87,7 @@ class EventFeed:
 
     @property
     def pages(self) -> set[OpenPage]:
-        """The pages that are connected now."""
+        """The connected pages."""
         return self._pages
 
     @asynccontextmanager

@@ -143,7 +143,7 @@ class CallHistory:
         self._last_id = 0
 
     def begin_call(self, call: ToolCall, ctx: RunningCall) -> CallRecord:
-        """Record a call that begins."""
+        """Record the beginning of a call."""
         self._last_id += 1
         record = CallRecord(self, self._last_id, call, ctx)
         self._running[record.id] = record
@@ -177,13 +177,13 @@ class CallHistory:
         return iter(self._ended)
 
     def add_client(self, info: ClientInfo, principal: str | None) -> ClientRow:
-        """Add a client that has connected, and return its row."""
+        """Add a connected client, and return its row."""
         row = ClientRow(info, principal, time.time())
         self._connected[info, principal] = row.since
         return row
 
     def remove_client(self, info: ClientInfo, principal: str | None) -> None:
-        """Remove a client that has disconnected."""
+        """Remove a disconnected client."""
         self._connected.pop((info, principal), None)
 
     def list_clients(self) -> list[ClientRow]:

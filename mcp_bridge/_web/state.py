@@ -77,7 +77,7 @@ class ServerState:
         return redacted_rows
 
     def list_clients(self, viewer: Viewer) -> list[dict[str, Any]]:
-        """List the clients that are connected or have made calls."""
+        """List the connected clients, and those with calls in the history."""
         rows = [render_client(row) for row in self._history.list_clients() if viewer.can_see(row.principal)]
         redacted_rows: list[dict[str, Any]] = self._subject.redactor.redact_value(rows)
         return redacted_rows

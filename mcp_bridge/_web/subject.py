@@ -1,4 +1,4 @@
-"""What the operator API has to know about the server that it shows. `_app/operator_api.py` collects it."""
+"""The server for the operator API, with its sources and settings. `_app/operator_api.py` builds it."""
 
 from __future__ import annotations
 

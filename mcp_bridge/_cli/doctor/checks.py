@@ -74,7 +74,7 @@ class TrialCall:
 class CallCheck:
     """Calls one tool, in the first conversation only, because a call may have effects.
 
-    If no call is given, it calls the first tool that is read-only and has no required arguments.
+    If no call is given, it calls the first read-only tool without required arguments.
     """
 
     def __init__(self, call: TrialCall | None) -> None:
@@ -240,7 +240,7 @@ def _check_upstream(row: dict[str, Any]) -> CheckResult:
 
 
 def find_ended_sources(log: str) -> Iterator[CheckResult]:
-    """Find the sources that have ended with an error, in the log of a bridge."""
+    """Find failed sources in the log of a bridge."""
     for match in _ENDED_SOURCE.finditer(log):
         advice = "Its tools are missing, and calls governed by its hooks are denied. See `mcp-bridge validate`."
         yield CheckResult(f"source '{match['name']}'", False, f"it has ended: {match['reason']}", advice)
@@ -276,7 +276,7 @@ def find_unpublished(log: str, reported: Iterable[CheckResult] = ()) -> Iterator
 
 
 def find_notes(log: str) -> Iterator[CheckResult]:
-    """Find notes in the log of a bridge: entries that are served with a change, and settings that are not read."""
+    """Find notes in the log of a bridge, about changed entries and ignored settings."""
     for match in _NOTE.finditer(log):
         reason = match["reason"]
         if any(note in reason for note in SCREENING_NOTES):

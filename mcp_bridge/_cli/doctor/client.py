@@ -66,7 +66,7 @@ def check_start(
 
     The server also gets the variables `secrets` of this machine, because the client may have them from elsewhere.
 
-    Returns the report, and a result for each tool that the client rejects or degrades.
+    Returns the report, and a result for each tool rejected or degraded by the client.
     """
     client = CLIENTS[server.client]
     launch = resolve_launch(server, machine)
@@ -237,7 +237,7 @@ def _check_first_turn(client: Client, server: InstalledServer, ready: float | No
 def _explain_eras(outcomes: Sequence[EraOutcome], server: ExaminedServer) -> Iterator[CheckResult]:
     """Yield the explained result of each era, without repeating advice.
 
-    A server that is not a bridge needs to support only one era.
+    Servers other than bridges need to support only one era.
     """
     previous = ""
     any_ok = any(outcome.result.ok for outcome in outcomes)

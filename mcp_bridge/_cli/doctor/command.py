@@ -148,7 +148,7 @@ def _list_needed_variables(path: Path) -> list[str]:
 
 
 def _warn_of_variables(names: Sequence[str]) -> list[CheckResult]:
-    """Warn of variables that a client passes to a server only if its entry has them."""
+    """Warn of variables that clients do not pass to servers unless the entry has them."""
     if not names:
         return []
     words = " ".join(f"--env {name}" for name in names)

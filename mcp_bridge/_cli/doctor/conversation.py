@@ -1,4 +1,4 @@
-"""A conversation with a server in one era, over the channel of upstreams, which finds the cause of each failure.
+"""A conversation with a server in one era, over the channel of upstreams, to find the cause of each failure.
 
 A session of an upstream tolerates other lines on stdout, late responses and unknown errors. Here, each of these is a
 fault. A request ends in one of four ways: with its response (`_handle_message`), a fault in the received data

@@ -15,7 +15,7 @@ from mcp_bridge._desktop.servers import find_settings_argument, is_bridge_comman
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedServer:
-    """A server in a client: its launch, the command that installs it again, and whether it is a bridge."""
+    """A server in a client: its launch, the command for installing it again, and whether it is a bridge."""
 
     client: Client
     launch: ServerLaunch

@@ -20,7 +20,7 @@ _SHORTEST_SECRET = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check, and advice for the user. A result that is ok and has advice is a warning."""
+    """The result of one check, and advice for the user. If `ok` and there is advice, it is a warning."""
 
     check: str
     ok: bool
@@ -30,7 +30,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """The results for a server of a client, for a file that cannot be read, or for the lack of servers.
+    """The results for a server of a client, for an unreadable file, or for the lack of servers.
 
     Times are in seconds.
     """

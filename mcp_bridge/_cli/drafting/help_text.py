@@ -123,7 +123,7 @@ def _split_columns(line: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _OptionTable:
-    """The options of a text by each of their names. The value is None for an option that a model does not need.
+    """The options of a text by each of their names. The value is None for an option that is useless for a model.
 
     `count` is the number of lines with options, and `understood` the number of those in a known form.
     """
@@ -175,7 +175,7 @@ def _find_continuation(line: str, following: Sequence[str], has_description: boo
 def _parse_option(spec: str, description: str) -> DraftParameter | None:
     """Parse `-n, --number=NUM` and its variants.
 
-    Return None for a text that is not an option, and for an option that a model does not need.
+    Return None for any other text, and for an option that is useless for a model.
     """
     matches = [match for match in map(_OPTION.match, _SEPARATORS.split(spec.strip())) if match is not None]
     if not matches:

@@ -25,7 +25,7 @@ tools."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServer:
-    """A running server. `pid` is the process that receives signals. A server that is not `ready` is still starting."""
+    """A running server. `pid` is the process for signals. A server that is not `ready` is still starting."""
 
     pid: int
     file: str = ""

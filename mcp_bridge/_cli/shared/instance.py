@@ -30,7 +30,7 @@ _PUBLIC = frozenset(
 
 
 class SharedInstance(NamedTuple):
-    """A shared server, which may be running: its file, its options, its working directory, its socket and its log."""
+    """A shared server, running or not: its file, its options, its working directory, its socket and its log."""
 
     file: str
     options: ServeOptions

@@ -1,4 +1,4 @@
-"""Connects to a shared server, and starts it if it is not running. A lock ensures that only one client starts it."""
+"""Connects to a shared server, and starts it if it is not running. Under a lock, only one client starts it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def open_connection(path: Path) -> socket.socket | None:
 def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], int]:
     """Start a server in a new session. Return its process, and the size of its log before.
 
-    The server inherits a socket that is listening already, so clients can connect immediately.
+    The server inherits the listening socket, so clients can connect immediately.
     """
     import subprocess
 

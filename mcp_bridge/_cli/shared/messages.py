@@ -130,7 +130,7 @@ def _make_cancellation(params: dict[str, Any]) -> bytes:
 
 
 def find_new_request(line: bytes) -> Id | None:
-    """Return the id of a request that begins a new call, or None for any other message."""
+    """Return the id of a request for a new call, or None for any other message."""
     message = _parse_line(line)
     params = message.get("params")
     # A request with a state continues a call.

@@ -1,6 +1,6 @@
-"""The process of a shared server, which a relay starts (`launch.py`).
+"""The process of a shared server. A relay starts it (`launch.py`).
 
-Its argument is an order in JSON: the file to serve, the options, and the listening socket that it inherits. Its output
+Its argument is an order in JSON: the file to serve, the options, and the inherited listening socket. Its output
 goes to its log.
 """
 
@@ -60,7 +60,7 @@ def serve_order(order: dict[str, Any], guard: Supervisor | None) -> None:
 
 
 def _make_listener(order: dict[str, Any], options: Any, environ: dict[str, str]) -> Any:
-    """Return the inherited socket, with a function that finds out whether new clients still use this server."""
+    """Return the inherited socket, with a check whether new clients still use this server."""
     from mcp_bridge._cli.shared.instance import find_instance
     from mcp_bridge._cli.shared.launch import lock_folder
     from mcp_bridge._transports.local_socket import LocalListener

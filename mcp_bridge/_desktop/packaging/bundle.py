@@ -1,6 +1,6 @@
-"""Builds MCP bundles: zip files with a manifest, a pyproject.toml for uv, the settings, and the files that they need.
+"""Builds MCP bundles: zip files with a manifest, a pyproject.toml for uv, the settings, and the required files.
 
-The manifest has the version 0.4, which https://github.com/modelcontextprotocol/mcpb describes in MANIFEST.md.
+The manifest has the version 0.4: https://github.com/modelcontextprotocol/mcpb, MANIFEST.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ main()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """Details of a package that the user has given; the others come from the settings."""
+    """The user's details about a package. The others come from the settings."""
 
     version: str | None = None
     text: str | None = None
@@ -134,7 +134,7 @@ def _check_secrets(files: Mapping[str, bytes], secrets: Iterable[str]) -> None:
 
 
 def build_manifest(project: Project, entries: PublishedEntries, description: Description) -> dict[str, Any]:
-    """Build the manifest of a bundle. Raises ConfigError for a version that is not semantic."""
+    """Build the manifest of a bundle. Raises ConfigError if the version is not semantic."""
     manifest: dict[str, Any] = {
         "manifest_version": MANIFEST_VERSION,
         "name": project.name,
@@ -185,7 +185,7 @@ def _build_command(variables: Sequence[EnvironmentVariable]) -> Mapping[str, Any
 
 
 def _build_option(variable: EnvironmentVariable) -> dict[str, Any]:
-    """Build an option that the user fills in. Unless it is required, it has a default, even if that is empty: for an
+    """Build an option that the user fills in. Unless it is required, it has a default, which may be empty: for an
     option without a value, hosts would pass on the unresolved reference."""
     title = variable.name.replace("_", " ").strip().capitalize() or variable.name
     option: dict[str, Any] = {"type": "string", "title": title, "sensitive": variable.is_secret}

@@ -1,4 +1,4 @@
-"""Builds Dockerfiles, which copy only the files of a project, and not the whole folder."""
+"""Builds Dockerfiles. They copy only the files of a project, not the whole folder."""
 
 from __future__ import annotations
 

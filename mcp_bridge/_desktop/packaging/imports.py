@@ -17,9 +17,9 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 def follow_imports(start: Iterable[Path], root: Path) -> tuple[Sequence[Path], Sequence[str]]:
-    """Return the files with those that they import from below `root`, and the packages that they import from elsewhere.
+    """Return the files with their imports from below `root`, and the packages of their other imports.
 
-    All files of a package below `root` are included. Raises ConfigError for a file that is not valid Python.
+    All files of a package below `root` are included. Raises ConfigError if a file is not valid Python.
     """
     files: dict[Path, None] = {}
     packages: dict[str, None] = {}
@@ -76,7 +76,7 @@ def _comes_with_bridge(name: str) -> bool:
 
 @cache
 def _list_own_dependencies() -> frozenset[str]:
-    """Return the names of the packages that mcp-bridge requires without extras."""
+    """Return the names of the packages required by mcp-bridge without extras."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

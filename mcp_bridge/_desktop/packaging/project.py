@@ -1,7 +1,7 @@
-"""Collects a project to export: the settings, the files that they need, and the required variables and packages.
+"""Collects a project to export: the settings, and the required files, variables and packages.
 
 Nothing is imported or run. The files are those that the settings name and, followed through their imports, the Python
-files that these need (`imports.py`). What cannot be detected becomes a warning.
+files that these need (`imports.py`). There is a warning about everything that cannot be detected.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Additions:
 class ProjectReferences:
     """The references of a document: files with their places, modules, variables, and warnings about the rest.
 
-    `credentials` are the variables with credentials, which have to be set. `folders` are the paths of which all files
+    `credentials` are the variables with credentials. They have to be set. `folders` are the paths of which all files
     are needed, not only those in Python.
     """
 
@@ -109,7 +109,7 @@ class Project:
 def collect_project(path: Path, additions: Additions) -> Project:
     """Collect the project of a settings file, a Python file or a folder, without importing anything.
 
-    Raises ConfigError for a file that is missing, outside the folder of the settings, or never packed.
+    Raises ConfigError if a file is missing, outside the folder of the settings, or never packed.
     """
     # The path is not resolved, because relative paths start at the settings, or at the link to them.
     path = Path(os.path.abspath(path))

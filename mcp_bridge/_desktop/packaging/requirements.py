@@ -1,4 +1,4 @@
-"""Collects the packages that an exported project requires, from its requirements.txt and the options of the user."""
+"""Collects the packages for an exported project from its requirements.txt and the options of the user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Requirements:
 def read_requirements(file: Path, added: Sequence[str]) -> Requirements:
     """Read the requirements in a file. Those `added` by the user replace the lines about the same package.
 
-    Raises ConfigError for an added requirement that is invalid, or not portable.
+    Raises ConfigError if an added requirement is invalid or not portable.
     """
     for text in added:
         if not _is_portable(text):

@@ -24,7 +24,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) |
 
 
 class AuditLog:
-    """An append-only file that only its owner can read. A failure to write is logged, and delays no call."""
+    """An append-only file for its owner alone. A failure to write is logged, and delays no call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

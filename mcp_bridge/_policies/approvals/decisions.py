@@ -1,4 +1,4 @@
-"""Decisions about calls, and their subjects: what exactly a user has approved.
+"""Decisions about calls, and their exact subjects.
 
 A remembered decision applies to a later call only if the hash of its subject is equal, so `hash_json` is canonical.
 """

@@ -163,7 +163,7 @@ class QuestionDesk:
 
     @property
     def questions(self) -> Sequence[OpenQuestion]:
-        """The questions that are not answered."""
+        """The open questions."""
         return [question for question in self._waiting.values() if question.is_open]
 
     def find_question(self, number: int) -> OpenQuestion | None:
@@ -257,7 +257,7 @@ class QuestionDesk:
                 self._wake(question)
 
     def answer_question(self, question: OpenQuestion, value: Any, approver: Approver) -> None:
-        """Settle an open question. Raises ValueError for an answer that is not valid."""
+        """Settle an open question. Raises ValueError for an invalid answer."""
         if question.params is None:
             if value != "deny" and value not in question.scopes:
                 raise ValueError(f"choose one of: {', '.join((*question.scopes, 'deny'))}")

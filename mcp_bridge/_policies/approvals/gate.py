@@ -310,7 +310,7 @@ def _read_desk_answer(question: ApprovalQuestion, answer: DeskAnswer) -> Approva
 async def _read_decision(
     question: ApprovalQuestion, pending_answer: Awaitable[Answer[Any] | None]
 ) -> ApprovalDecision | None:
-    """Wait for an answer, and return its decision; None without an answer. An answer that is not valid denies."""
+    """Wait for an answer, and return its decision; None without an answer. An invalid answer denies."""
     try:
         answer = await pending_answer
     except ApprovalDeclined as error:

@@ -19,7 +19,7 @@ class ApprovalPolicy:
 
     Attributes:
         options: The choices of a user if a hook defines none.
-        grants: Keeps decisions that users want to be remembered; None to remember none.
+        grants: Remembers decisions of users; None to remember none.
         desk: Asks users who are not at the client; None to ask none.
         audit: The audit log of approvals; None for none.
         file: The name of the settings file.

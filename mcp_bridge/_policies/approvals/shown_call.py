@@ -34,7 +34,7 @@ class ShownText(NamedTuple):
 
 
 def escape_invisible(text: str) -> str:
-    """Write characters that cannot be seen, or that change the direction of text, as JSON escapes."""
+    """Write invisible characters, and those for the direction of text, as JSON escapes."""
     if text.isascii() and text.isprintable():
         return text
     characters: list[str] = []

@@ -66,7 +66,7 @@ def compute_hash(previous: str, text: str) -> str:
 def verify_records(records: Iterable[ChainedRecord], anchors: Iterable[ChainedRecord], expected: str) -> ChainReport:
     """Check the chain, from the oldest record to the latest.
 
-    `anchors` are the records in which the retention declares the records that it has removed. `expected` is the hash,
+    `anchors` are the records about the removal of others by the retention. `expected` is the hash,
     or the beginning of the hash, of one of the records; empty for none.
     """
     head = Head()

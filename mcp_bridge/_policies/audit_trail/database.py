@@ -164,5 +164,5 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 
 def read_pragma(database: sqlite3.Connection, pragma: str) -> int:
-    """Return the number that a PRAGMA reports."""
+    """Return the number of a PRAGMA."""
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -65,7 +65,7 @@ class AuditReader:
         self._database = database
 
     def read_latest(self, query: AuditQuery, *, limit: int | None = MAX_ROWS, before: int | None = None) -> AuditPage:
-        """Return the latest records that match, before the record number `before`, the cursor of the last page."""
+        """Return the latest matching records before the record number `before`, the cursor of the last page."""
         conditions = query.build_conditions()
         if before is not None:
             conditions["seq < ?"] = before
@@ -75,7 +75,7 @@ class AuditReader:
         return AuditPage(rows, rows[-1].seq)
 
     def read_after(self, query: AuditQuery, seq: int, *, limit: int = MAX_ROWS) -> Sequence[ChainedRecord]:
-        """Return the records that match after the one with this number, the oldest first."""
+        """Return the matching records after the one with this number, the oldest first."""
         return self._select(query.build_conditions() | {"seq > ?": seq}, "ASC", limit)
 
     def find_last(self) -> int:
@@ -84,7 +84,7 @@ class AuditReader:
         return rows[0].seq if rows else 0
 
     def verify(self, expected: str = "") -> ChainReport:
-        """Check the chain of the records that exist now (see `verify_records`)."""
+        """Check the chain of the existing records (see `verify_records`)."""
         try:
             self._database.execute("BEGIN")
             try:

@@ -109,9 +109,9 @@ class WaitingLoop:
 class AuditWriter:
     """Appends records to an audit trail, from any event loop.
 
-    If records cannot be written, that is logged once. Before the next record that can be written, the writer appends
-    one of the kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each
-    append checks atomically that no other process has appended since the last one.
+    If records cannot be written, an error is logged once. As soon as they can, the writer first appends a record of the
+    kind `gap`, with the number of lost records and the reason. Several processes can write to one file: each append
+    checks atomically whether another process has appended since the last one.
     """
 
     def __init__(self, path: Path, *, synchronous: Synchronous = "normal", retention: Retention | None = None) -> None:

@@ -145,7 +145,7 @@ def _read_text(path: Path) -> str:
 
 
 def _check_values(document: Document) -> None:
-    """Raise ConfigError for values that one of the formats cannot represent."""
+    """Raise ConfigError if one of the formats cannot represent a value."""
     for place, value in walk_values(document.data):
         if len(place) > MAX_DEPTH:
             raise document.make_error(place, TOO_DEEP, "Flatten it, or check for an anchor in an anchor.")

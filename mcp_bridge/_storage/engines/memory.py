@@ -1,4 +1,4 @@
-"""Tasks in the memory of this process, which end with it. Tasks that other processes can continue are in Redis."""
+"""Tasks in the memory of this process. They end with the process. `redis.py` has tasks for several processes."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class TaskRecords:
         await self._remove(self._get_keys(order.id, order.client), (order.id, self._channel))
 
     async def abandon_record(self, order: TaskOrder) -> None:
-        """Remove a task that may not be created yet, and that must not run."""
+        """Remove a task, which may be created later, and must not run."""
         await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED_TTL))
 
     async def find_record(self, task_id: str) -> TaskRecord | None:

@@ -21,7 +21,7 @@ logger = logging.getLogger("mcp_bridge.stores")
 class FaultTolerantStore:
     """A `Store` that logs the failures of another one instead of raising them.
 
-    A value that cannot be read is None, and one that cannot be stored is dropped. `seconds` is the time limit of each
+    If a value cannot be read, it is None. If it cannot be stored, it is dropped. `seconds` is the time limit of each
     operation.
     """
 

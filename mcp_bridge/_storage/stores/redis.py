@@ -1,4 +1,4 @@
-"""A store in Redis, which servers on several machines can share, and the client of Redis that others use too."""
+"""A store in Redis for servers on several machines, and the client of Redis, also for the tasks and the rate limits."""
 
 from __future__ import annotations
 
