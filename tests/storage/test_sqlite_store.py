@@ -202,7 +202,7 @@ async def test_an_unusable_file_is_an_error_with_its_path(file: Path) -> None:
 
 @BOTH_LOOPS
 async def test_a_locked_file_delays_only_the_calls_that_use_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", 0.2)
+    monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY_TIMEOUT", 0.2)
     store = SqliteStore(file)
     await store.set("a", b"1", 100)
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as holder:
@@ -211,7 +211,7 @@ async def test_a_locked_file_delays_only_the_calls_that_use_it(file: Path, monke
         with pytest.raises(OSError, match="database is locked"):
             await store.set("a", b"2", 100)
         # The write cannot fail before it is cancelled.
-        monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY", TIMEOUT)
+        monkeypatch.setattr("mcp_bridge._storage.stores.sqlite.BUSY_TIMEOUT", TIMEOUT)
         with anyio.move_on_after(0.01) as scope:
             await store.set("a", b"3", 100)
         assert scope.cancelled_caught

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from mcp_bridge._policies.audit_trail.chain import Head
+from mcp_bridge._storage.sqlite_files import (
+    create_private_file,
+    has_log,
+    is_damaged,
+    is_empty,
+    open_connection,
+    read_pragma,
+)
 
 Synchronous = Literal["normal", "full"]
 """Whether a record survives a power failure once it is written (`full`), or only the end of the process (`normal`)."""
@@ -47,10 +54,8 @@ def open_for_writing(path: Path, synchronous: Synchronous) -> sqlite3.Connection
     """Open the file, or create it for its owner alone. Raises AuditFileError."""
     try:
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # SQLite would make a new file readable for others.
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        database = _open_connection(path, "rw")
+            create_private_file(path)
+        database = open_connection(path, "rw", timeout=BUSY_TIMEOUT)
     except (OSError, sqlite3.Error) as error:
         raise to_file_error(path, error) from error
     try:
@@ -71,10 +76,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     try:
         return _open_checked(path, "ro")
     except sqlite3.Error as error:
-        has_log = False
-        with suppress(OSError):
-            has_log = os.stat(f"{path}-wal").st_size > 0
-        if has_log or _is_damaged(error):
+        if has_log(path) or is_damaged(error):
             raise to_file_error(path, error) from error
     # SQLite fails if it cannot write in the folder, unless the file is declared immutable. As there is no write-ahead
     # log, the file itself is complete.
@@ -109,18 +111,18 @@ def to_file_error(path: Path, error: Exception) -> AuditFileError:
     """Convert an error of SQLite or of the system to one for the user."""
     if isinstance(error, AuditFileError):
         return error
-    if isinstance(error, sqlite3.Error) and _is_damaged(error):
+    if isinstance(error, sqlite3.Error) and is_damaged(error):
         return AuditFileError(f"{path} is not an audit trail of mcp-bridge, or is damaged: {error}")
     reason = getattr(error, "strerror", None) or error
     return AuditFileError(f"the audit trail {path} cannot be used: {reason}")
 
 
 def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlite3.Connection:
-    database = _open_connection(path, mode)
+    database = open_connection(path, mode, timeout=BUSY_TIMEOUT)
     # With strict decoding, a record with invalid bytes would end the verification without the number of the record.
     database.text_factory = lambda data: data.decode(errors="replace")
     try:
-        if not (may_be_empty and _is_empty(database)):
+        if not (may_be_empty and is_empty(database)):
             _check_application(database, path)
     except BaseException:
         database.close()
@@ -128,18 +130,12 @@ def _open_checked(path: Path, mode: str, *, may_be_empty: bool = False) -> sqlit
     return database
 
 
-def _open_connection(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT, isolation_level=None
-    )
-
-
 def _check_or_create(database: sqlite3.Connection, path: Path) -> None:
-    if _is_empty(database):
+    if is_empty(database):
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN EXCLUSIVE")
         # Another process may have created the tables since the first check.
-        if _is_empty(database):
+        if is_empty(database):
             for statement in _SCHEMA:
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -153,16 +149,3 @@ def _check_application(database: sqlite3.Connection, path: Path) -> None:
         raise AuditFileError(f"{path} is not an audit trail of mcp-bridge")
     if read_pragma(database, "user_version") != _VERSION:
         raise AuditFileError(f"{path} is the audit trail of another version of mcp-bridge")
-
-
-def _is_empty(database: sqlite3.Connection) -> bool:
-    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-
-
-def _is_damaged(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-
-def read_pragma(database: sqlite3.Connection, pragma: str) -> int:
-    """Return the number of a PRAGMA."""
-    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])

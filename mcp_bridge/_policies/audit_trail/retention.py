@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mcp_bridge._policies.audit_trail.chain import Head, compute_hash
-from mcp_bridge._policies.audit_trail.database import INSERT, read_head, read_pragma
+from mcp_bridge._policies.audit_trail.database import INSERT, read_head
+from mcp_bridge._storage.sqlite_files import read_pragma
 
 CHUNK = 1000
 """The maximum number of records in one removal, so that calls do not wait for long."""

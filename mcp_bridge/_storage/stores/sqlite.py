@@ -24,9 +24,19 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
+from mcp_bridge._storage.sqlite_files import (
+    create_private_file,
+    get_error_code,
+    has_log,
+    is_damaged,
+    is_empty,
+    open_connection,
+    read_pragma,
+)
+
 T = TypeVar("T")
 MAX_BYTES = 64 * 1024 * 1024
-BUSY = 2.0
+BUSY_TIMEOUT = 2.0
 """Seconds that an operation waits for another process to release the file."""
 LINGER = 0.25
 """Seconds for which the connection of writes in quick succession stays open after the last one."""
@@ -134,7 +144,7 @@ class SqliteStore:
             with closing(self._open_database()) as database:
                 return database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if not _is_disk_error(error) or self._has_log():
+            if not _is_disk_error(error) or has_log(self._path):
                 raise self._to_os_error(error) from error
         # The disk is full or read-only, so the file has everything and no process can write.
         try:
@@ -143,13 +153,7 @@ class SqliteStore:
         except sqlite3.DatabaseError as error:
             raise self._to_os_error(error) from error
 
-    def _has_log(self) -> bool:
-        """Return whether some changes are not in the file itself yet."""
-        with suppress(OSError):
-            return os.stat(f"{self._path}-wal").st_size > 0
-        return False
-
-    # The writer
+    # The methods below run in the writer's thread, except the first one.
 
     def _enqueue(self, write: QueuedWrite) -> bool:
         """Wait until the write is committed, and return whether it changed anything."""
@@ -198,7 +202,7 @@ class SqliteStore:
             except sqlite3.DatabaseError as error:
                 _roll_back(database)
                 # Another process uses the file. Each single write would have to wait for it again.
-                if _get_code(error) == sqlite3.SQLITE_BUSY:
+                if get_error_code(error) == sqlite3.SQLITE_BUSY:
                     raise
         return [self._write_alone(database, write) for write in batch]
 
@@ -208,7 +212,7 @@ class SqliteStore:
                 return self._commit(database, [write])[0]
             except sqlite3.DatabaseError as error:
                 _roll_back(database)
-                if _get_code(error) != sqlite3.SQLITE_FULL or not _is_at_limit(database, write.values):
+                if get_error_code(error) != sqlite3.SQLITE_FULL or not _is_at_limit(database, write.values):
                     return error
                 # Delete the values that expire first, if there are any and the disk has space for this.
                 try:
@@ -222,7 +226,7 @@ class SqliteStore:
         database.execute("DELETE FROM kept WHERE until <= ?", (self._clock(),))
         results = [database.execute(write.statement, write.values).rowcount > 0 for write in batch]
         database.execute("COMMIT")
-        if _read_pragma(database, "page_count") != self._pages:
+        if read_pragma(database, "page_count") != self._pages:
             self._grow_file(database)
         return results
 
@@ -240,7 +244,7 @@ class SqliteStore:
         with suppress(sqlite3.OperationalError):
             is_busy, log_pages, copied_pages = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             if not is_busy and log_pages == copied_pages:
-                self._pages = _read_pragma(database, "page_count")
+                self._pages = read_pragma(database, "page_count")
 
     def _settle(self, write: QueuedWrite, outcome: bool | Exception) -> None:
         if write.statement is _DELETE and _is_disk_error(outcome):
@@ -259,20 +263,17 @@ class SqliteStore:
     def _connect_writer(self) -> sqlite3.Connection:
         """Open the file, and create it if there is none. Raises StoreFileError, OSError, sqlite3.DatabaseError."""
         if not self._path.exists():
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # SQLite would make the file readable for others.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            create_private_file(self._path)
         database = self._open_database()
         # A deletion on a full disk has set another mode (`_IN_PLACE`).
         with suppress(sqlite3.OperationalError):
             database.execute("PRAGMA journal_mode = WAL")
-        self._pages = _read_pragma(database, "page_count")
+        self._pages = read_pragma(database, "page_count")
         return database
 
     def _open_database(self, *pragmas: str, mode: str = "rw") -> sqlite3.Connection:
         """Open the file and check it. Raises StoreFileError, sqlite3.DatabaseError."""
-        uri = f"{self._path.absolute().as_uri()}?mode={mode}"
-        database = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
+        database = open_connection(self._path, mode, timeout=BUSY_TIMEOUT)
         try:
             for pragma in pragmas:
                 database.execute(pragma)
@@ -284,20 +285,20 @@ class SqliteStore:
 
     def _check_or_create(self, database: sqlite3.Connection) -> None:
         """Check that the file belongs to this store, and create the table in an empty one."""
-        if _read_pragma(database, "application_id") != _APPLICATION:
+        if read_pragma(database, "application_id") != _APPLICATION:
             _create_table(database)
-            if _read_pragma(database, "application_id") != _APPLICATION:
+            if read_pragma(database, "application_id") != _APPLICATION:
                 raise self._make_file_error("another application made it")
-        if _read_pragma(database, "user_version") != _VERSION:
+        if read_pragma(database, "user_version") != _VERSION:
             raise self._make_file_error("another version of mcp-bridge made it")
         database.execute("PRAGMA synchronous = NORMAL")
-        pages = self._max_bytes // _read_pragma(database, "page_size")
+        pages = self._max_bytes // read_pragma(database, "page_size")
         database.execute(f"PRAGMA max_page_count = {max(pages, 8)}")
 
     def _to_os_error(self, error: Exception) -> Exception:
         if not isinstance(error, sqlite3.Error):
             return error
-        if _get_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        if is_damaged(error):
             return self._make_file_error(str(error))
         return OSError(f"the store in {self._path} cannot be used: {error}")
 
@@ -309,11 +310,11 @@ class SqliteStore:
 
 def _create_table(database: sqlite3.Connection) -> None:
     """Create the table in an empty file, unless another process is doing so. Any other file stays as it is."""
-    if not _is_empty(database):
+    if not is_empty(database):
         return
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("BEGIN EXCLUSIVE")
-    if _is_empty(database):
+    if is_empty(database):
         database.execute(_TABLE)
         database.execute(_INDEX)
         database.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -321,17 +322,13 @@ def _create_table(database: sqlite3.Connection) -> None:
     database.execute("COMMIT")
 
 
-def _is_empty(database: sqlite3.Connection) -> bool:
-    return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-
-
 def _is_at_limit(database: sqlite3.Connection, values: Sequence[Any]) -> bool:
     """Return whether the limit of the file is the reason that there is no room for these values, not a full disk."""
     size = sum(len(value) for value in values if isinstance(value, bytes | str))
     # Some pages are for the index.
-    needed_pages = size // _read_pragma(database, "page_size") + 8
-    used_pages = _read_pragma(database, "page_count") - _read_pragma(database, "freelist_count")
-    return used_pages + needed_pages > _read_pragma(database, "max_page_count")
+    needed_pages = size // read_pragma(database, "page_size") + 8
+    used_pages = read_pragma(database, "page_count") - read_pragma(database, "freelist_count")
+    return used_pages + needed_pages > read_pragma(database, "max_page_count")
 
 
 def _roll_back(database: sqlite3.Connection) -> None:
@@ -341,15 +338,7 @@ def _roll_back(database: sqlite3.Connection) -> None:
 
 def _is_disk_error(outcome: object) -> bool:
     """Return whether the disk is full or read-only, so that SQLite cannot create its files next to the database."""
-    return isinstance(outcome, sqlite3.Error) and _get_code(outcome) in _DISK_ERRORS
-
-
-def _get_code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _read_pragma(database: sqlite3.Connection, pragma: str) -> int:
-    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+    return isinstance(outcome, sqlite3.Error) and get_error_code(outcome) in _DISK_ERRORS
 
 
 async def _run_in_thread(work: Callable[[], T]) -> T:
