@@ -279,7 +279,9 @@ class Bridge:
         await self._started.wait()
         if self._rejection is not None:
             raise self._rejection
-        lines = [line for problems in self.problems.values() for line in problems]
+        lines: list[str] = []
+        for problems in self.problems.values():
+            lines += problems
         if lines and not self._running:
             registry = self.registry
             resources = [entry for entry in registry.resources if entry is not self.status.entry]

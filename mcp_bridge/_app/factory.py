@@ -72,7 +72,9 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
     shared_store = store if find_redis_url(settings) is not None else None
     sources = _attach_sources(settings, shared_store, watch=watch)
     redactor = Redactor()
-    middleware: Sequence[Middleware | Policy] = [item for attached in sources for item in attached.source.middleware]
+    middleware: list[Middleware | Policy] = []
+    for attached in sources:
+        middleware += attached.source.middleware
     if settings.policy:
         # Most servers have no policies, so their modules are imported late.
         from mcp_bridge._app.policies import add_policies

@@ -211,9 +211,12 @@ def _describe_result(result: ToolResult, exceptions: Mapping[str, BaseException]
 
 
 def _format_result(result: ToolResult) -> list[str]:
+    lines: list[str] = []
     if result.content:
-        blocks = [render_block(item, IN_PROCESS) for item in result.content]
-        return [block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks]
+        for item in result.content:
+            block = render_block(item, IN_PROCESS)
+            lines.append(block["text"] if block["type"] == "text" else json.dumps(block))
+        return lines
     if result.output is None:
         return []
     return [to_text(result.output)]

@@ -86,7 +86,8 @@ def _read_remote_listing(address: ServerAddress) -> Listing:
 def _show_listing(listing: Listing) -> None:
     cells: list[Sequence[str]] = []
     for row in listing.tools:
-        parameters, description = format_parameters(row["input_schema"]), _first_line(row["description"])
+        parameters = format_parameters(row["input_schema"])
+        description = _first_line(row["description"])
         cells.append((row["name"], parameters, description, ", ".join(row["tags"]), row["source"]))
     show_table(("tool", "parameters", "description", "tags", "source"), cells, empty="no tools")
     # Resources, templates and prompts have a table of their own.
@@ -96,10 +97,9 @@ def _show_listing(listing: Listing) -> None:
     cells = []
     for row in listing.others:
         name = row.get("uri") or row.get("uri_template") or row["name"]
-        arguments = [
-            argument["name"] if argument["required"] else f"{argument['name']}?"
-            for argument in row.get("arguments", ())
-        ]
+        arguments: list[str] = []
+        for argument in row.get("arguments", ()):
+            arguments.append(argument["name"] if argument["required"] else f"{argument['name']}?")
         cells.append((row["kind"], name, ", ".join(arguments), _first_line(row["description"]), row["source"]))
     show_table(("kind", "name", "parameters", "description", "source"), cells)
 

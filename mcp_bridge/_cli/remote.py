@@ -102,7 +102,8 @@ async def _describe_entries(session: UpstreamSession) -> list[dict[str, Any]]:
         for prompt in await session.list_all_pages("prompts/list", "prompts"):
             arguments: list[dict[str, Any]] = []
             for argument in read_items(prompt, "arguments"):
-                name, description = _read_text(argument, "name"), _read_text(argument, "description")
+                name = _read_text(argument, "name")
+                description = _read_text(argument, "description")
                 arguments.append({"name": name, "description": description, "required": bool(argument.get("required"))})
             rows.append({"kind": "prompt", **_describe(prompt, source), "arguments": arguments})
     return rows

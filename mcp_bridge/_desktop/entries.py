@@ -130,15 +130,18 @@ def can_reference_variables(client: Client) -> bool:
 
 
 def find_references(client: Client, value: Any) -> Sequence[str]:
+    """Return the variables of all references in a value, and in the lists and mappings in it."""
     if client.reference_syntax is None:
         return ()
     if isinstance(value, str):
         return tuple(match["name"] for match in re.finditer(client.reference_syntax.pattern, value))
     if isinstance(value, Mapping):
         value = list(value.values())
+    names: list[str] = []
     if isinstance(value, Sequence):
-        return tuple(name for item in value for name in find_references(client, item))
-    return ()
+        for item in value:
+            names += find_references(client, item)
+    return tuple(names)
 
 
 def merge_entry_values(client: Client, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -73,7 +73,10 @@ def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str],
 def _redact_value(client: Client, name: str, template: Any, value: Any, plain_words: Sequence[str]) -> Any:
     """Redact one value of an entry. `template` is the value of the client's shape under its key."""
     if template == "{env}" and isinstance(value, Mapping):
-        return {key: text if _is_reference(client, text) else _redact_all(text) for key, text in value.items()}
+        variables: dict[str, Any] = {}
+        for key, text in value.items():
+            variables[key] = text if _is_reference(client, text) else _redact_all(text)
+        return variables
     if template in ("{command}", "{args}", "{argv}"):
         return _redact_words(value, lambda word: word in plain_words)
     if template == "{secrets}":
@@ -88,7 +91,11 @@ def _redact_value(client: Client, name: str, template: Any, value: Any, plain_wo
 
 def _redact_words(value: Any, is_harmless: Callable[[str], bool]) -> Any:
     if isinstance(value, list):
-        return [_redact_words(item, is_harmless) if isinstance(item, str) else _redact_all(item) for item in value]
+        words: list[Any] = []
+        for item in value:
+            # Lists in the list are redacted as a whole.
+            words.append(_redact_words(item, is_harmless) if isinstance(item, str) else _redact_all(item))
+        return words
     if isinstance(value, str) and is_harmless(value):
         return value
     return _redact_all(value)

@@ -149,7 +149,9 @@ def list_variables(document: Document) -> tuple[EnvironmentVariable, ...]:
     """List the variables of a document in its order, without the common ones of every process."""
     variables: dict[str, EnvironmentVariable] = {}
     for _, value in walk_values(document.data):
-        for match in _REFERENCE.finditer(value) if isinstance(value, str) else ():
+        if not isinstance(value, str):
+            continue
+        for match in _REFERENCE.finditer(value):
             name, default = match["name"], match["default"]
             if name is None or name in _PUBLIC:
                 continue

@@ -130,7 +130,9 @@ def _is_mount_plan(data: Mapping[str, Any]) -> bool:
         return True
     for key in ("providers", "tools", "hooks"):
         modules = data.get(key)
-        for module in modules if isinstance(modules, list) else [modules]:
+        if not isinstance(modules, list):
+            modules = [modules]
+        for module in modules:
             if isinstance(module, str) or (isinstance(module, dict) and "module" in module):
                 return True
     return False
@@ -146,7 +148,8 @@ def _split_plan(data: Mapping[str, Any], document: Document) -> dict[str, Any]:
     if "plan" in data:
         hint = "Move its modules to the top of the file, or write the plan under sources."
         raise document.make_error(("plan",), "this file is itself a mount plan, so it has no key 'plan'", hint)
-    server_keys, common_keys = _list_server_keys(), _list_common_keys() - {"type"}
+    server_keys = _list_server_keys()
+    common_keys = _list_common_keys() - {"type"}
     plan: dict[str, Any] = {}
     options: dict[str, Any] = {"plan": plan}
     source = {"type": "amplifier", "options": options, "origin": Origin(document=document, where=())}

@@ -147,8 +147,9 @@ def is_hidden(document: Document, where: KeyPath) -> bool:
 
     This applies to values from the environment, and under keys such as `token`.
     """
-    if any(word in step.lower() for step in where if isinstance(step, str) for word in SENSITIVE):
-        return True
+    for step in where:
+        if isinstance(step, str) and any(word in step.lower() for word in SENSITIVE):
+            return True
     return any(place[: len(where)] == where for place in document.hidden_places)
 
 

@@ -98,7 +98,9 @@ def _allow_references(node: Any) -> Any:
         return [_allow_references(item) for item in node]
     if not isinstance(node, dict):
         return node
-    schema = {key: item if key in _NOT_SCHEMAS else _allow_references(item) for key, item in node.items()}
+    schema: dict[str, Any] = {}
+    for key, item in node.items():
+        schema[key] = item if key in _NOT_SCHEMAS else _allow_references(item)
     if schema.get("type") not in ("integer", "number", "boolean"):
         return schema
     annotations = {key: schema.pop(key) for key in ("title", "description", "default") if key in schema}

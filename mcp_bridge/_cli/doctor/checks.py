@@ -199,7 +199,9 @@ async def check_modules(
 def _check_status(result: dict[str, Any]) -> Iterator[CheckResult]:
     try:
         status = json.loads(result["contents"][0]["text"])
-        source, modules, problems = status["source"], status["session"]["modules"], status["session"]["problems"]
+        source = status["source"]
+        modules = status["session"]["modules"]
+        problems = status["session"]["problems"]
         module_problems = [f"{module['module']}: {module['problem']}" for module in modules if module["problem"]]
     except (KeyError, IndexError, TypeError, ValueError):
         # There is no session, or another server has a resource with such a URI.

@@ -229,16 +229,16 @@ def _add_source(source: Mapping[str, Any], where: Where, references: ProjectRefe
         references.modules.append(source_type.partition(":")[0])
     if source_type not in _REFERENCE_KEYS:
         references.warnings.append(f"{label}: the files and packages that it needs are not detected: {_ADD_HINT}")
-    texts = [(key, value) for key in _REFERENCE_KEYS.get(source_type, ()) for value in _to_list(source.get(key))]
+    texts: list[tuple[str, Any]] = []
+    for key in _REFERENCE_KEYS.get(source_type, ()):
+        texts += [(key, text) for text in _to_list(source.get(key))]
     for key, text in texts:
         if not isinstance(text, str) or not text:
             continue
         if "${" in text:
             references.warnings.append(f"{label}: {key} depends on a variable: add the files with --include")
             continue
-        name = text
-        if key not in _FILE_KEYS:
-            name = text.partition(":")[0]
+        name = text if key in _FILE_KEYS else text.partition(":")[0]
         if key in _FILE_KEYS or name.endswith(".py"):
             references.paths.append(((*where, key), name))
         else:

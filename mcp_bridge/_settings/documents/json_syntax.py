@@ -327,7 +327,8 @@ def _get_indent(text: str, position: int) -> str:
 
 def _detect_layout(text: str, root: Node | None, container: Node) -> _Layout:
     """Return the layout of the members of a container, or the layout for its first member."""
-    unit, colon = _detect_unit(text, root, container), _detect_colon(text, root, container)
+    unit = _detect_unit(text, root, container)
+    colon = _detect_colon(text, root, container)
     indents = _list_indents(text, container)
     is_minified = root is not None and bool(root.members) and not _has_break(text[root.start : root.end])
     indent = indents[-1] if indents else None
@@ -365,7 +366,9 @@ def _detect_colon(text: str, root: Node | None, container: Node) -> str:
 
 def _detect_comma(text: str, root: Node | None, container: Node, default: str) -> str:
     for node in (container, root):
-        for comma in node.commas if node else ():
+        if node is None:
+            continue
+        for comma in node.commas:
             space = re.compile(r"[ \t\r\n]*").match(text, comma + 1)
             if space and not _has_break(space.group()):
                 return ", " if space.group()[:1] == " " else ","

@@ -163,7 +163,9 @@ class YamlText:
 
     def _detect_step(self) -> int:
         """Return how much deeper than the root its first mapping is indented."""
-        for member in self.root.members if self.root and self.root.kind == "mapping" else ():
+        if self.root is None or self.root.kind != "mapping":
+            return STEP
+        for member in self.root.members:
             value = member.value
             if value.kind == "mapping" and not value.is_flow and value.members:
                 column = value.members[0].start - find_line_start(self.text, value.members[0].start)

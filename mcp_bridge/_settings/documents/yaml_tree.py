@@ -90,7 +90,10 @@ def build_tree(text: str) -> Node | None:
                 is_marked = node.is_marked or (key is not None and key.is_marked)
                 member = Member(key=None, start=node.start, key_end=node.start, value=node, is_marked=is_marked)
                 if key is not None:
-                    member.key, member.start, member.key_end, member.key_node = key.text, key.start, key.end, key
+                    member.key = key.text
+                    member.start = key.start
+                    member.key_end = key.end
+                    member.key_node = key
                 stack[-1].members.append(member)
                 keys[-1] = None
             if isinstance(event, CollectionStartEvent):
