@@ -163,8 +163,8 @@ class ServeCommand(PlainCommand):
         for index, word in enumerate(args):
             name, equals, value = word.partition("=")
             if name in ("--port", "--host", "--transport"):
-                if not equals:
-                    value = "".join(args[index + 1 : index + 2])
+                if not equals and index + 1 < len(args):
+                    value = args[index + 1]
                 values.setdefault(name, value)
         if not values or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
