@@ -98,7 +98,7 @@ def starts_bridge(argv: Sequence[str]) -> bool:
     if argv and _get_program_name(argv[0]) == PROGRAM:
         return True
     pairs = tuple(itertools.pairwise(argv))
-    # `uvx mcp-bridge` does not start one, because the package of this name belongs to another project.
+    # `uvx` with the name of the command does not start one: the package of this name belongs to another project.
     return MODULE in pairs or any(_get_program_name(word) == PROGRAM and after == "serve" for word, after in pairs)
 
 
