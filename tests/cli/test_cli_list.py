@@ -42,9 +42,9 @@ def test_the_table_is_on_stdout_with_the_parameters_of_each_tool(tmp_path: Path)
     (echo,) = (row for row in rows if row.startswith("echo "))
     assert 'text: string = "", number: number = 0' in echo
     assert "flag: boolean = false" in echo
-    assert "What it was given." in echo
+    assert "Return the arguments." in echo
     assert "kind, first" in echo
-    assert "Only the first line" not in result.out
+    assert "only the first line" not in result.out
 
 
 @pytest.mark.parametrize("folder", [".", "./"])
