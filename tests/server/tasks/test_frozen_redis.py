@@ -43,7 +43,7 @@ async def test_a_task_that_redis_cannot_create_in_time_is_an_error_and_never_run
         await abandon_record(records, *args)
         abandoned.set()
 
-    monkeypatch.setattr("mcp_bridge._storage.engines.redis.SUBMITTING", 1.0)
+    monkeypatch.setattr("mcp_bridge._storage.engines.redis.SUBMIT_TIMEOUT", 1.0)
     monkeypatch.setattr(TaskRecords, "abandon_record", abandon_and_report)
     async with serve_client(
         make_bridge(registry, tasks=AT_ONCE._replace(url=redis_process.url)), capabilities=TASK_CAPABILITIES
