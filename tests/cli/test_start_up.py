@@ -15,7 +15,7 @@ from tests.kits.cli.cli_running import LIST, format_requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")
 NOT_FOR_PLAIN_TOOLS = {
-    *HEAVY, "cachetools", "cryptography", "docstring_parser", "jsonschema_rs", "opentelemetry",
+    *HEAVY, "cachetools", "cryptography", "docstring_parser", "jsonschema_rs", "opentelemetry", "platformdirs",
     "pydantic", "pydantic_core", "rich", "ruamel", "typer", "watchfiles",
 }  # fmt: skip
 """What `serve` of a Python file does not import to list its tools, if schemas or types are plain."""
