@@ -1,9 +1,8 @@
 """Signs in to servers over HTTP with OAuth, by the client of the MCP SDK, and stores, sends and refreshes tokens.
 
 The command `mcp-bridge login` calls `sign_in`: the user signs in at the authorization server, and the tokens are
-stored. Later, `BearerAuth` reads them, sends the access token with each request, and refreshes it without the user. The
-SDK's client is an `Auth` of httpx, which signs in or refreshes tokens while it sends a request. So both functions send
-some request to the server, and ignore the response.
+stored. Later, `BearerAuth` sends the access token with each request, and refreshes it without the user. The SDK's
+client does this while it sends a request, so both send some request to the server, and ignore the response.
 """
 
 from __future__ import annotations
@@ -45,13 +44,9 @@ _LOOPBACK = "http://127.0.0.1/callback"
 
 
 class TokenStorage:
-    """The storage for the SDK's client (`mcp.client.auth.TokenStorage`).
+    """The storage of the SDK's client, `provider`. It also stores the expiry of tokens, and where to refresh them.
 
-    It also stores when the tokens expire, and the metadata of the authorization server that refreshes them.
-
-    Attributes:
-        provider: The SDK's client.
-        place: The file with the tokens, or None if they are in the keyring.
+    `place` is the file with the tokens, or None if they are in the keyring.
     """
 
     def __init__(self, store: TokenStore, data: dict[str, Any], use_keyring: bool | None) -> None:
@@ -275,7 +270,6 @@ class _SignInTransport(httpx2.AsyncBaseTransport):
 
 
 def _find_proxy(url: httpx2.URL) -> str | None:
-    """Return the proxy of the environment for an address."""
     if proxy_bypass(url.host):
         return None
     proxies = getproxies()
@@ -283,7 +277,6 @@ def _find_proxy(url: httpx2.URL) -> str | None:
 
 
 def _check_literal_address(url: httpx2.URL) -> None:
-    """Raise AddressRejected for a private IP address."""
     try:
         address = ip_address(url.host)
     except ValueError:
@@ -296,8 +289,7 @@ async def _send_request(
     provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
 ) -> None:
     """Send a request, so the SDK's client signs in or refreshes tokens. The response is not read."""
-    sender = _SignInTransport(url, hosts)
-    timeout = httpx2.Timeout(TIMEOUT)
+    sender, timeout = _SignInTransport(url, hosts), httpx2.Timeout(TIMEOUT)
     async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=sender) as client:
         method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
         async with client.stream(method, url, json=body):
