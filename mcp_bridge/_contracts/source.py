@@ -272,8 +272,8 @@ class Source:
     def disable_middleware(self) -> bool:
         """Remove the middleware, so that the source can run entirely in worker processes. Called before `run`.
 
-        Return False, and change nothing, if the settings require the middleware. `run` raises SourceError if the source
-        later turns out to require it.
+        Return False, and change nothing, if the source needs its middleware. The result does not matter for a source
+        without middleware. If `run` finds out that the source needs middleware after all, it raises SourceError.
         """
         return False
 
@@ -281,9 +281,10 @@ class Source:
         """Write no files about other servers. Called before `run`, for commands that only list entries."""
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
-        """Use these entries when the source calls its own tools, because the handlers of some run in workers.
+        """Use these entries when the source calls its own tools.
 
-        The entries have the original names.
+        If only some tools of a source run in workers, the bridge calls this after each offer, with new handlers for
+        these tools, which call the workers. The entries have the original names.
         """
 
     def request_attempt(self) -> None:

@@ -30,12 +30,12 @@ from mcp_bridge._settings.servers import list_entry_places
 
 _OPTIONS = ("command", "args", "env", "cwd", "url", "transport", "headers", "start_timeout", "include", "exclude")
 """The keys of an entry that become options of the source."""
-_VARIABLE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A reference without a default, so that the variable has to be set."""
-_REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
-"""The beginning of a reference, with or without a default."""
+_REQUIRED_REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference without a default, such as `${NAME}`: the user has to set the variable."""
+_ANY_REFERENCE = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+"""The beginning of any reference, with a default (`${NAME:-DEFAULT}`) or without one."""
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
-"""A question that VS Code asks its user."""
+"""A question that VS Code asks its user, such as `${input:api-key}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,8 @@ class ServerImport:
         yaml.indent(mapping=2, sequence=4, offset=2)
         yaml.width = 4096
         options_text = json.dumps([entries[0].options for entries in self.servers.values()], default=str)
-        self.secrets.reserved = frozenset(_REFERENCE.findall(options_text))
+        # A new variable for a secret must not get the name of a variable to which an entry refers.
+        self.secrets.reserved = frozenset(_ANY_REFERENCE.findall(options_text))
         lines = ["# Made by `mcp-bridge import`. Secrets are references to variables: ${NAME}.", "sources:"]
         for name, entries in self.servers.items():
             where = f"{entries[0].path}, {name}"
@@ -117,7 +118,7 @@ class ServerImport:
 
 def find_other_variables(text: str, secrets: SecretCollector) -> list[str]:
     """Return the required variables of settings, without those for secrets."""
-    names = dict.fromkeys(match[1] for match in _VARIABLE.finditer(text))
+    names = dict.fromkeys(match[1] for match in _REQUIRED_REFERENCE.finditer(text))
     # The comment at the beginning of the settings has `${NAME}`.
     return [name for name in names if name not in secrets.places and name != "NAME"]
 
@@ -223,7 +224,10 @@ def _translate_references(value: Any, client: Client, folder: Path) -> Any:
 
 
 def _escape_text(text: str, folder: Path) -> str:
-    """Replace the folders and the questions of an editor in a text without references, and escape its other `${`."""
+    """Replace the placeholders of an editor in a text without references, and escape its other `${`.
+
+    The placeholders are folders, such as `${workspaceFolder}`, and questions, such as `${input:api-key}`.
+    """
     text = resolve_places(text, folder)
     escaped_text = ""
     end = 0
@@ -235,7 +239,7 @@ def _escape_text(text: str, folder: Path) -> str:
 
 
 def _replace_inputs(value: Any) -> Any:
-    """Replace the questions of an editor in a value by references to variables."""
+    """Replace questions of an editor, such as `${input:api-key}`, by references to variables, such as `${API_KEY}`."""
     if isinstance(value, Mapping):
         return {key: _replace_inputs(item) for key, item in value.items()}
     if isinstance(value, list):

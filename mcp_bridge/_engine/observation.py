@@ -43,7 +43,10 @@ def observe_calls(
 
 
 def _compose_timed(layers: Sequence[tuple[str, Layer]], times: list[LayerTime]) -> CallNext:
-    """Compose the layers for one call, so that each adds its time to `times`."""
+    """Compose the layers for one call. Each records its time, with that of the layers inside it, in the list `times`.
+
+    The list has to be empty.
+    """
     times += [LayerTime(name) for name, _ in layers]
     call_next: CallNext = run_nothing
     for (_, layer), layer_time in zip(reversed(layers), reversed(times), strict=True):
@@ -67,5 +70,7 @@ def _name_step(layer: Any) -> str:
     """Return the words of a step of the pipeline, such as `limit time`."""
     name = get_step_name(layer)
     if name == "_recheck_output":
-        return f"recheck {layer.args[1]}"
+        # The layer is `partial(_recheck_output, tool, policy_name)`.
+        _, policy_name = layer.args
+        return f"recheck {policy_name}"
     return name.strip("_").replace("_", " ")

@@ -125,8 +125,7 @@ def _build_binder(
 
     names: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    # The default in a pydantic `Field` is not a default of the function, so `bind` has to pass it.
-    names_without_default = set[str]()
+    fields_without_plain_default = set[str]()
     extra: Literal["allow", "forbid"] = "forbid"
     for index, item in enumerate(parameters):
         annotation = types[item.name]
@@ -139,15 +138,17 @@ def _build_binder(
         names[field_name] = item.name
         fields[field_name] = _build_field(item, annotation, notes.get(item.name))
         if item.default is item.empty or isinstance(item.default, FieldInfo):
-            names_without_default.add(field_name)
+            fields_without_plain_default.add(field_name)
     config = ConfigDict(extra=extra, arbitrary_types_allowed=False, protected_namespaces=())
     try:
         model: Any = create_model("Arguments", __config__=config, **fields)
         schema = generate_schema(model.model_json_schema, "validation")
     except UNSUPPORTED_TYPE as error:
         raise _describe_unsupported_type(function, types, error) from error
-    filled_names = {name for name in names_without_default if not model.model_fields[name].is_required()}
-    return schema, _make_binder(model, names, filled_names, hidden_names)
+    # If such a field is optional, its default is in a pydantic `Field`. Python does not apply this default to a call of
+    # the function, so `bind` has to pass it.
+    pydantic_defaults = {name for name in fields_without_plain_default if not model.model_fields[name].is_required()}
+    return schema, _make_binder(model, names, pydantic_defaults, hidden_names)
 
 
 def _describe_unsupported_type(function: Callable[..., Any], types: Mapping[str, Any], error: Exception) -> TypeError:
@@ -171,6 +172,7 @@ def _describe_unsupported_type(function: Callable[..., Any], types: Mapping[str,
 def _format_reason(error: Exception) -> str:
     """Return the message of pydantic without its advice on configuration and its links."""
     lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
+    # A SchemaError begins with the path, such as `Error building "model" validator:`, and ends with the reason.
     if lines[0].endswith(":"):
         return lines[-1]
     return lines[0].partition(". Set `arbitrary_types_allowed")[0]
@@ -184,20 +186,18 @@ def _build_field(item: inspect.Parameter, annotation: Any, note: str | None) -> 
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
-    options: dict[str, Any] = {"default": ... if item.default is item.empty else item.default}
+    options: dict[str, Any] = {}
     if isinstance(item.default, FieldInfo):
+        # pydantic reads the default and the constraints of this `Field` from the annotation.
         annotation = Annotated[annotation, item.default]
-        if item.default.is_required():
-            options = {"default": ...}
-        elif item.default.default_factory:
-            options = {"default_factory": item.default.default_factory}
-        else:
-            options = {"default": item.default.get_default()}
+    elif item.default is not item.empty:
+        options = {"default": item.default}
     description = note
     for metadata in getattr(annotation, "__metadata__", ()):
         description = _read_description(metadata) or description
     if item.kind is item.VAR_POSITIONAL:
-        annotation, options = list[annotation], {"default_factory": list}
+        annotation = list[annotation]
+        options = {"default_factory": list}
     return annotation, Field(alias=item.name, description=description, **options)
 
 
@@ -228,13 +228,13 @@ def _accept_keywords(function: Callable[..., Any], signature: inspect.Signature)
     return call
 
 
-def _make_binder(model: Any, names: Mapping[str, str], filled_names: Set[str], hidden_names: Set[str]) -> Bind:
+def _make_binder(model: Any, names: Mapping[str, str], pydantic_defaults: Set[str], hidden_names: Set[str]) -> Bind:
     """Make a function that parses arguments.
 
     Args:
         model: The pydantic model.
         names: The parameters by the names of its fields.
-        filled_names: Fields with a default that the function does not see.
+        pydantic_defaults: Fields with a default that only pydantic knows.
         hidden_names: Parameters that must not be passed through `**kwargs`.
     """
     from pydantic import ValidationError
@@ -267,7 +267,7 @@ def _make_binder(model: Any, names: Mapping[str, str], filled_names: Set[str], h
             raise InvalidArguments([f"$.{name}: not an argument of this tool" for name in names_in_both])
         arguments = dict(extra)
         for field, name in names.items():
-            if name in data or field in filled_names:
+            if name in data or field in pydantic_defaults:
                 arguments[name] = getattr(instance, field)
         return arguments
 

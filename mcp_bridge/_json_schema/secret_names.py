@@ -29,15 +29,19 @@ _PAIRS = frozenset(
 COMPOUND_SECRETS = frozenset(
     {"authorization", "privatekey", "accesskey", "secretkey", "accesstoken", "authtoken", "clientsecret"}
 )
-"""Secrets whose names are one word, such as headers and pairs of words without a separator."""
+"""Names of secrets in one word: headers, and pairs of words without a separator.
+
+They count in the names of headers and in keys of a configuration, but not in forms.
+"""
 _SECRET_KEYS = COMPOUND_SECRETS | {"bearer", "refreshtoken", "connectionstring"}
-"""Further names that are secrets only as keys of a configuration."""
+"""Names in one word for keys of a configuration. The three added here count only there."""
 _SUFFIXES = frozenset({"value", "primary", "secondary", "backup", "old", "new"})
 """Words at the end of a key that do not change its meaning."""
 _SCHEMES = frozenset({"basic", "bearer", "token"})
 """The schemes of an Authorization header, which precede a secret."""
 _MAX_WORD = 7
-"""The maximum length of an ordinary word, such as `basic`, next to a secret in a mapping like `credentials`."""
+"""In a mapping below the name of a secret, such as `credentials`, a text of up to this many letters is an ordinary
+word, such as `basic`, and no secret."""
 _REPETITIONS = frozenset({"again", "confirm", "confirmation", "repeat", "repeated"})
 
 
@@ -66,11 +70,15 @@ def is_secret_key(key: str) -> bool:
 def find_secret_values(data: Any, *, is_direct: bool = False, is_inside: bool = False) -> Iterator[str]:
     """Yield the texts below the names of secrets in a configuration. A text may be yielded several times.
 
+    A text directly below such a name is a secret. In a mapping below such a name, all texts except short words are
+    secrets: `{credentials: {scheme: basic, value: x1}}` has the secret `x1`. If that mapping has a `type`, it is a
+    schema, or its own keys name its secrets: `{credentials: {type: basic, user: u1, password: x1}}` has only the secret
+    `x1`.
+
     Args:
         data: The configuration, or a part of it.
         is_direct: Whether the key of the data names a secret.
-        is_inside: Whether a key above that one does. A mapping with a `type` ends this: it is a schema, or its own keys
-            name its secrets.
+        is_inside: Whether the data is in a mapping below the name of a secret, and that mapping has no `type`.
     """
     if isinstance(data, Mapping):
         is_inside = (is_inside or is_direct) and "type" not in data

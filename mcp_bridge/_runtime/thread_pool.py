@@ -95,8 +95,8 @@ class ThreadPool:
             name: The name of the function in `stuck` and in errors.
             client: The client for the share of the threads (see `RunningCall.client`).
             holds: The holds of the call (see `RunningCall.holds`). The slot is one of them while the function runs.
-                Deadlines pause while the function waits for a thread, but the wait ends when the nearest one would
-                pass.
+                While the function waits for a thread, the deadlines among them are paused. The wait ends with
+                Overloaded at the time of the nearest deadline.
 
         Raises:
             Overloaded: Abandoned threads occupy all slots of this name or client, or none became free in time.
@@ -109,7 +109,7 @@ class ThreadPool:
         if self._stuck:
             self._check_stuck(quotas)
         # Callers with the same name and client have the same quotas and take turns together, so the quotas are the key.
-        slot = self._slots.acquire_nowait(quotas, quotas=quotas)
+        slot = self._slots.acquire_nowait(key=quotas, quotas=quotas)
         if slot is None:
             slot = await self._wait_for_slot(name, quotas, holds)
         handover = _SlotHandover(partial(self._release, slot), partial(self._mark_stuck, slot, name))
@@ -130,7 +130,8 @@ class ThreadPool:
         holds.append(slot)
         scope = anyio.CancelScope()
         try:
-            # On asyncio, a cancelled task does not cancel the tasks that its thread waits for. This scope does.
+            # The thread may wait for other tasks (`anyio.from_thread`). On asyncio, cancelling this task alone does not
+            # cancel them. anyio cancels them with the scope, so `cancel_scope_first` cancels the scope, too.
             with scope:
                 waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
                 result, error = await cancel_scope_first(scope, waiting)
@@ -165,7 +166,7 @@ class ThreadPool:
             deadline.pause()
         try:
             with anyio.move_on_after(seconds):
-                return await self._slots.acquire(quotas, quotas=quotas)
+                return await self._slots.acquire(key=quotas, quotas=quotas)
         finally:
             for deadline in deadlines:
                 deadline.resume()

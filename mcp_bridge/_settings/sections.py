@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SANDBOX_PROGRAM = "bubblewrap"
 _REMEMBERED = 30 * 86400.0
-"""Seconds for which a decision that always allows a call applies by default."""
+"""How long the answer `always` to a question for approval applies by default, in seconds."""
 ClientName = Literal[
     "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
     "lm-studio", "opencode", "vscode", "windsurf", "zed",
@@ -94,8 +94,8 @@ class LimitSettings(SettingsModel):
         default=1024,
         ge=1,
         le=100_000,
-        description="How many calls may run at once. One tool, and over HTTP one client, can use at most three "
-        "quarters of these and of the threads, or all if there are fewer than 4.",
+        description="How many calls may run at once. The calls of one tool, and over HTTP those of one client, can "
+        "use at most three quarters of these places, and of the threads. A limit below 4 is not divided.",
     )
     arguments: Size = Field(
         default=4 * 1024 * 1024,
@@ -128,7 +128,7 @@ class ToolSearchSettings(SettingsModel):
 
 
 class StateSettings(SettingsModel):
-    """State between calls: its store, and how long it is kept."""
+    """State between calls: where and how long it is kept."""
 
     store: str = Field(
         default="memory",
@@ -143,7 +143,9 @@ class StateSettings(SettingsModel):
         "through clients: the first key seals, and every key opens. Instances that share calls need the same keys. By "
         "default, each start generates a key.",
     )
-    ttl: Duration = Field(default=600.0, description="How long a call waits for the answer to a question.")
+    ttl: Duration = Field(
+        default=600.0, description="How long a call waits for the answer to a question, and its state is kept."
+    )
 
 
 class ToolTaskSettings(SettingsModel):
@@ -188,8 +190,8 @@ class TaskSettings(SettingsModel):
     lease: Duration = Field(
         default=30.0,
         ge=1,
-        description="Redis: how long after its process has ended, or lost its connection, a task starts again. It "
-        "fails after three starts.",
+        description="Redis: if the process of a task has ended, or lost its connection, the task starts again after "
+        "this time. It fails after three starts.",
     )
     tools: dict[str, ToolTaskSettings] = Field(
         default={},

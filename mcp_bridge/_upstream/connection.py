@@ -78,7 +78,10 @@ class ConnectionLink:
 
 
 class NoListener:
-    """Ignores messages outside of calls, because the first connection receives them, too."""
+    """Ignores messages outside of calls, on connections for a single request, and on further connections of a source.
+
+    A source with a connection for each client has one for these messages, too: its first one.
+    """
 
     def handle_list_change(self) -> None:
         """Do nothing."""
@@ -124,6 +127,8 @@ async def serve_connection(
                     link.end("the server is being closed")
     except Exception as error:
         link.end(_describe_error(error))
+    # `link.end` may also have cancelled the scope, before its deadline. Once the session is ready, `serve` removes the
+    # deadline.
     if limit.cancelled_caught and anyio.current_time() >= limit.deadline:
         return f"the server did not start within {start_timeout:g} seconds"
     return link.reason

@@ -21,8 +21,8 @@ from mcp_bridge._contracts.similar_names import find_similar_name
 # These sections are lists of modules.
 MODULE_SECTIONS = ("providers", "tools", "hooks")
 PLAN_SECTIONS = ("session", *MODULE_SECTIONS, "agents")
-# A plan has at most one of each.
-AGENT_MODULES = ("orchestrator", "context")
+# A session has at most one of each.
+SESSION_MODULES = ("orchestrator", "context")
 # amplifier-core compares sizes with these values, so it fails if one is not a number.
 _INJECTION_LIMITS = ("injection_size_limit", "injection_budget_per_turn")
 _MODULE_KEYS = ("module", "source", "config")
@@ -30,7 +30,7 @@ _MODULE_KEYS = ("module", "source", "config")
 _INSTRUCTIONS = ("instructions", "instruction", "system")
 # An agent can have one key of each pair.
 _INHERITANCE = (("exclude_tools", "inherit_tools"), ("exclude_hooks", "inherit_hooks"))
-_PLAN_KEYS = (*PLAN_SECTIONS, *AGENT_MODULES)
+_PLAN_KEYS = (*PLAN_SECTIONS, *SESSION_MODULES)
 _AGENT_KEYS = (
     "description", *_INSTRUCTIONS, *_PLAN_KEYS, "provider_preferences", *_INHERITANCE[0], *_INHERITANCE[1],
 )  # fmt: skip
@@ -167,7 +167,7 @@ def read_agent(name: str, config: Any, names: Collection[str]) -> tuple[PlannedA
         description=reader.read_text(config, "description", place),
         instructions="\n\n".join(text for text in texts if text),
         plan=reader.read_modules_of_plan(config, place),
-        configs={section: reader.read_module_config(config, section, place) for section in AGENT_MODULES},
+        configs={section: reader.read_module_config(config, section, place) for section in SESSION_MODULES},
         agents=reader.read_agent_names(config.get("agents"), names, (*place, "agents")),
         inheritance=reader.read_inheritance(config, place),
         provider_preferences=reader.read_preferences(config.get("provider_preferences"), place),
@@ -181,7 +181,7 @@ def normalize_config(config: Mapping[str, Any], plan: MountPlan) -> dict[str, An
     Some modules, such as Amplifier's tool-task, fail if one of them is a string.
     """
     session = dict(plan.session)
-    for section in AGENT_MODULES:
+    for section in SESSION_MODULES:
         spec = getattr(plan, section)
         if spec is not None:
             session[section] = dump_module(spec)
@@ -246,16 +246,16 @@ class _PlanReader:
             limit = session.get(key)
             if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
                 self.report_value((*place, "session", key), limit, "a whole number")
-        for section in AGENT_MODULES:
+        for section in SESSION_MODULES:
             value = config.get(section)
             name = value if isinstance(value, str) else _as_mapping(value).get("module")
             if name is not None and session.get(section) is None:
                 problem = f"the {section} of a session belongs under 'session'. Write: session: {{{section}: {name}}}"
                 self.report((*place, section), problem, value)
-        keys = (*AGENT_MODULES, "orchestrator_source", "context_source")
+        keys = (*SESSION_MODULES, "orchestrator_source", "context_source")
         self.check_spelling((*place, "session"), session, keys)
-        orchestrator = self._read_agent_module(session, "orchestrator", config, place)
-        context = self._read_agent_module(session, "context", config, place)
+        orchestrator = self._read_session_module(session, "orchestrator", config, place)
+        context = self._read_session_module(session, "context", config, place)
         modules: list[PlannedModule] = []
         for section in MODULE_SECTIONS:
             modules += self._read_section(config, section, place)
@@ -264,7 +264,7 @@ class _PlanReader:
     def read_module_config(self, agent: Mapping[str, Any], section: str, place: KeyPath) -> Mapping[str, Any]:
         """Return the agent's configuration for an orchestrator or context of its parent."""
         value = agent.get(section)
-        # If the session of the agent has its own module, `_read_agent_module` reads the configuration with it.
+        # If the session of the agent has its own module, `_read_session_module` reads the configuration with it.
         if not isinstance(value, Mapping) or _as_mapping(agent.get("session")).get(section) is not None:
             return {}
         return self.read_mapping(value, "config", (*place, section))
@@ -315,13 +315,14 @@ class _PlanReader:
                 self.report_value((*place, index), preference, "a mapping with 'provider' and 'model'")
         return preferences
 
-    def _read_agent_module(
+    def _read_session_module(
         self, session: Mapping[str, Any], section: str, config: Mapping[str, Any], place: KeyPath
     ) -> PlannedModule | None:
         """Return the orchestrator or context.
 
-        Its source and its configuration are in its mapping. If the plan has only its name, they have separate keys: the
-        source is in the session (`orchestrator_source`), the configuration in the section `orchestrator` of the plan.
+        The session has its name, or a mapping with its source and its configuration. They can also have separate keys:
+        the source in the session (`orchestrator_source`), the configuration in the section `orchestrator` of the plan.
+        The keys of the mapping take precedence.
         """
         value = session.get(section)
         if value is None:

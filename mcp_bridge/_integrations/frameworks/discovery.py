@@ -155,6 +155,7 @@ def describe_unknown(reference: str, value: Any) -> str:
     if value_class.__module__ != "builtins":
         name = f"{value_class.__module__}.{name}"
     if issubclass(value_class, type):
+        # The source calls a class without required arguments, and adds the object instead.
         name = f"the class {value.__module__}.{value.__qualname__}, which cannot be called without arguments"
     elif issubclass(value_class, Sequence | AbstractSet | Mapping) and not value:
         name = f"empty ({name})"

@@ -424,6 +424,8 @@ class IncomingRequest:
                 except RpcError as error:
                     response = make_error(self.id, error)
                 except BaseException as error:
+                    # A cancellation passes if it comes from `cancel`, from a scope around the request, or from
+                    # `Task.cancel` of asyncio. Otherwise, the code has failed, even if it has raised a cancellation.
                     if self.is_cancelled or is_being_cancelled(error) or self._block.is_interrupted(error):
                         raise
                     response = make_error(self.id, report_failure(self.method, error))

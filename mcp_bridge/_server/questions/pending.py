@@ -72,7 +72,7 @@ class PendingQuestion:
 
     async def wait(self) -> Any:
         """Wait for the answer. Raises InvalidAnswer, QuestionExpired."""
-        # The caller may have a time limit, which must not expire although the answer is there.
+        # The time limit of the caller could cancel even a wait for an event that is set, although the answer is there.
         if not self.is_settled:
             await self._settled.wait()
         if self._error is not None:

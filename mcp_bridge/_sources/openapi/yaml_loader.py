@@ -17,6 +17,8 @@ _TAG = "tag:yaml.org,2002:"
 class JsonTypesLoader(_BASE):  # type: ignore[misc]
     """Loads only values of the types of JSON."""
 
+    # This empty table replaces that of the base class, which has the patterns of YAML 1.1. Those of YAML 1.2 are added
+    # below.
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as PyYAML declares it
 
     def construct_text_mapping(self, node: Any) -> Any:

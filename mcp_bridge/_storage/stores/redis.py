@@ -29,8 +29,9 @@ _PATTERN_ESCAPES = str.maketrans({character: f"\\{character}" for character in "
 class RedisStore:
     """A `Store` in Redis. Redis removes values when their time is over. Needs asyncio.
 
-    The size of the store is not limited here, but by `maxmemory` of Redis, with the policy `noeviction`: a used state
-    that is evicted could be used again. Every method raises OSError if Redis is unavailable.
+    The size of the store is not limited here, but by `maxmemory` of Redis, with the policy `noeviction`. The store
+    marks used request states, and if Redis evicted a mark, the state could be used again. Every method raises OSError
+    if Redis is unavailable.
 
     Args:
         prefix: The beginning of all keys in Redis.

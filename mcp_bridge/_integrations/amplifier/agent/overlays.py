@@ -16,8 +16,8 @@ from typing import Any
 
 from mcp_bridge._contracts.similar_names import find_similar_name
 from mcp_bridge._integrations.amplifier.mount_plan import (
-    AGENT_MODULES,
     MODULE_SECTIONS,
+    SESSION_MODULES,
     MountPlan,
     PlannedAgent,
     PlannedModule,
@@ -110,7 +110,7 @@ def dump_plan(plan: MountPlan, config: Mapping[str, Any]) -> dict[str, Any]:
     for section in MODULE_SECTIONS:
         sections[section] = [dump_module(spec) for spec in plan.get_section(section)]
     # The configurations in these sections belong to the modules, and `normalize_config` writes them there.
-    others = {key: value for key, value in config.items() if key not in AGENT_MODULES}
+    others = {key: value for key, value in config.items() if key not in SESSION_MODULES}
     return deepcopy({**normalize_config(others, plan), **sections})
 
 
@@ -187,7 +187,7 @@ def _overlay_section(parent: MountPlan, agent: MountPlan, section: str) -> list[
 
 def _drop_modules(session: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section `session` without the orchestrator, the context and their sources."""
-    return {key: value for key, value in session.items() if key.removesuffix("_source") not in AGENT_MODULES}
+    return {key: value for key, value in session.items() if key.removesuffix("_source") not in SESSION_MODULES}
 
 
 def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

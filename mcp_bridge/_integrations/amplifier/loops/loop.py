@@ -132,7 +132,11 @@ class StoppedError(Exception):
 
 @dataclass
 class Execution:
-    """One execution of the loop."""
+    """One execution of the loop.
+
+    Attributes:
+        texts: The text of the current response. A truncated response and its continuations are several pieces.
+    """
 
     config: LoopConfig
     context: Any
@@ -169,6 +173,8 @@ class Execution:
                 # The request to continue is only sent once, and not added to the history.
                 self.emitter.pending_messages.append(dict(_CONTINUE))
             else:
+                # If this response is truncated, too, its calls remain without results in the history. `_complete_calls`
+                # adds the results at the next execution.
                 self.texts.append(text)
                 problem = describe_unfinished(response)
                 if problem:
@@ -319,6 +325,7 @@ class AgentLoop:
         except StoppedError as stopped:
             reason = str(stopped)
         else:
+            # The block has ended without a return, so its time is over.
             reason = f"The budget was used up: {self._config.max_seconds:g} seconds (max_seconds)."
         finally:
             _SPENDING.reset(token)
@@ -384,7 +391,10 @@ def _can_stream(provider: Any) -> bool:
 
 
 def _to_history(response: Any, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    """Return a response as a message of the history. Reasoning keeps the signature for its provider."""
+    """Return a response as a message of the history.
+
+    A block of reasoning keeps its `signature`, because later requests must return it to the provider.
+    """
     blocks = [block.model_dump(mode="json", exclude_none=True) for block in response.content]
     is_plain = all(block["type"] == "text" for block in blocks)
     message: dict[str, Any] = {"role": "assistant", "content": text if is_plain else blocks}

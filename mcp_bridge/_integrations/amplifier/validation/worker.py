@@ -70,7 +70,7 @@ class ModuleExamination:
             "timeout": self._order["timeout"],
             "host": "core" if CORE_PACKAGE in sys.modules else "native",
         }
-        # The type may only be known after the module was mounted.
+        # Detecting the type may mount the module, which may end this process. So the rule is reported first.
         self._report({"say": "rule", "rule": MOUNTING_RULE})
         kind, origin = await _detect_type(module, self._order["kind"], attributes)
         self._report({"say": "kind", "kind": kind, "origin": origin})
@@ -126,6 +126,8 @@ def _capture_stdout() -> tuple[Report, Callable[[], str]]:
     call.
     """
     channel = BlockingLineChannel(0, os.dup(1))
+    # Standard output shares the position in the file, which `read_new` moves. In append mode, all output still goes to
+    # the end.
     file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - it stays open until the process ends
     os.dup2(file.fileno(), 1)
     if isinstance(sys.stdout, TextIOWrapper):

@@ -86,7 +86,10 @@ def make_redactor(config: Any) -> Redactor:
 
 
 def _find_secrets(value: Any, *, is_secret: bool = False) -> Iterator[str]:
-    """Yield all values under keys that name secrets, at any depth."""
+    """Yield all values below keys that name secrets, at any depth.
+
+    These include numbers and short words, in contrast to `find_secret_values`.
+    """
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _find_secrets(item, is_secret=is_secret or is_secret_key(str(key)))
@@ -131,8 +134,8 @@ def _describe(value: Any) -> str:
 def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
     """Yield a provider, or the providers inside a ToolCollector of xaibo, each with its label.
 
-    If several providers of a collector have a tool of one name, the collector uses the last one. The source publishes
-    the first one, so they come in reverse order.
+    If several providers of a collector have tools with the same name, the collector uses the last one. The source
+    publishes the first one, so they come in reverse order.
     """
     class_name = f"{type(provider).__module__}.{type(provider).__name__}"
     if class_name == f"{_XAIBO_TOOLS}tool_collector.ToolCollector":
@@ -145,10 +148,11 @@ def unwrap_provider(provider: Any, label: str) -> Iterator[tuple[str, Any]]:
 
 
 class _PythonTools:
-    """Wraps a PythonToolProvider of xaibo: runs its functions in a thread, and reloads modules only after an edit.
+    """Wraps a PythonToolProvider of xaibo: makes its methods synchronous, and reloads modules only after an edit.
 
-    The methods of the original are `async` but never wait, so a function would block the event loop. It reloads every
-    module for each listing, and so discards the state of the functions.
+    The methods of the original are `async` but never wait, so a function would block the event loop. `ProviderTools`
+    runs synchronous methods in threads. The original reloads every module for each listing, and so discards the state
+    of the functions.
     """
 
     def __init__(self, provider: Any) -> None:
