@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from mcp_bridge._cli.clients import find_client, list_clients
 from mcp_bridge._cli.desktop_options import InstallOptions
@@ -34,6 +33,7 @@ from mcp_bridge._desktop.locations import (
     resolve_place_path,
     resolve_server_keys,
 )
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 from mcp_bridge._version import DISTRIBUTION
 
@@ -158,11 +158,11 @@ def _build_remote_entry(options: InstallOptions, url: str) -> ServerEntry:
     if options.shared:
         raise ConfigError("cannot be used with a URL", where="--shared", hint="All clients share that server anyway.")
     if options.token_env is not None:
-        _check_variable(options.token_env, "--token-env")
-    address = urlsplit(url)
+        _check_variable(options.token_env, "--token-env", "Use the NAME of the variable with the token.")
+    address = split_url(url)
     if address.username is not None or not address.hostname:
         hint = "Use http://HOST:PORT/mcp; a token is passed with --token-env."
-        raise ConfigError("the URL has no host, or has a user in it", where="FILE|URL", hint=hint)
+        raise ConfigError("the URL is not valid, has no host, or has a user in it", where="FILE|URL", hint=hint)
     name = _check_server_name(options.name) or to_server_name(address.netloc)
     return ServerEntry(name=name, command="", url=url, token_env=options.token_env)
 
@@ -175,7 +175,7 @@ def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
     variables: dict[str, str] = {}
     for word in options.env or ():
         name, equals, value = word.partition("=")
-        _check_variable(name, "--env")
+        _check_variable(name, "--env", "Use NAME or NAME=VALUE.")
         if equals:
             variables[name] = value
         elif name not in secrets:
@@ -183,9 +183,9 @@ def _add_variables(entry: ServerEntry, options: InstallOptions) -> ServerEntry:
     return replace(entry, secrets=[name for name in secrets if name not in variables], variables=variables)
 
 
-def _check_variable(name: str, option: str) -> None:
+def _check_variable(name: str, option: str, hint: str) -> None:
     if not _VARIABLE_NAME.fullmatch(name):
-        raise ConfigError(f"'{name}' is not the name of a variable", where=option, hint="Use NAME or NAME=VALUE.")
+        raise ConfigError(f"'{name}' is not the name of a variable", where=option, hint=hint)
 
 
 def find_program() -> Sequence[str]:

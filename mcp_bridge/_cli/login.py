@@ -9,7 +9,7 @@ import os
 import threading
 import webbrowser
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
@@ -19,6 +19,7 @@ from mcp_bridge._cli.output import print_lines, report
 from mcp_bridge._cli.target import find_file
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._engine.plugins import load_source_type
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._settings import load, parse_options
 from mcp_bridge._sources.upstream.options import UpstreamOptions
 from mcp_bridge._sources.upstream.source import UpstreamSource
@@ -109,7 +110,7 @@ async def _read_query(stream: SocketStream) -> dict[str, str]:
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return {}
     words = data.partition(b"\r\n")[0].decode("latin-1").split(" ")
-    url = urlsplit(words[1] if len(words) == 3 else "")
+    url = split_url(words[1] if len(words) == 3 else "")
     # Browsers also ask for other pages, such as an icon.
     if url.path != "/callback":
         return {}

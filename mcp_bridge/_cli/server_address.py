@@ -12,6 +12,7 @@ from pathlib import Path
 from mcp_bridge._cli.target import is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.http_client.requests import is_header_value
+from mcp_bridge._runtime.urls import split_url
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
@@ -40,6 +41,8 @@ def find_address(target: str | None, command: str | None, token_env: str | None)
         if "@" in target.split("//", 1)[1].split("/", 1)[0]:
             hint = "Remove them, and pass a bearer token with --token-env NAME"
             raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
+        if not split_url(target).hostname:
+            raise ConfigError("the URL is not valid", where="URL", hint="Write it as http://HOST:PORT/mcp")
         return ServerAddress(url=target, token=read_token(token_env))
     if token_env is not None:
         raise ConfigError("needs the URL of a server", where="--token-env", hint="Pass a URL, or leave it out")

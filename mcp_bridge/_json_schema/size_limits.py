@@ -153,9 +153,10 @@ def _bound_expanded(schema: Any) -> int | None:
     if not isinstance(definitions, Mapping):
         return None
     root = {key: value for key, value in schema.items() if key != "$defs"}
-    sizes: dict[str, int] = {}
-    references: dict[str, list[str]] = {}
-    for name, definition in {"": root, **definitions}.items():
+    # None is the root, because any text can be the name of a definition.
+    sizes: dict[str | None, int] = {}
+    references: dict[str | None, list[str | None]] = {}
+    for name, definition in {None: root, **definitions}.items():
         try:
             text = dump_json(definition)
         except (TypeError, ValueError):
@@ -165,7 +166,7 @@ def _bound_expanded(schema: Any) -> int | None:
             return None
         sizes[name] = _bound_values(text)
         references[name] = [pointer[len(b"#/$defs/") : -1].decode() for pointer in pointers]
-    return sum_references("", sizes, references)
+    return sum_references(None, sizes, references)
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:

@@ -154,13 +154,16 @@ def _run_front(numbers: memoryview[int], reaper: int) -> NoReturn:
             # to 0 would go to the whole process group.
             server = numbers[_SERVER]
             if server:
-                os.kill(server, signal.SIGKILL)
+                # The server may just have ended.
+                with contextlib.suppress(OSError):
+                    os.kill(server, signal.SIGKILL)
             deadline = float("inf")
         elif info.si_signo == signal.SIGCHLD:
             status = _reap_children(reaper)
         else:
             _forward_signal(info, numbers, reaper)
-            if sum(numbers[COUNTS + number] for number in _to_numbers(_COUNTED)) == 2:
+            is_counted = info.si_signo in _to_numbers(_COUNTED)
+            if is_counted and sum(numbers[COUNTS + number] for number in _to_numbers(_COUNTED)) == 2:
                 deadline = time.monotonic() + KILL_DELAY
     end_descendants(GRACE)
     if numbers[_STATUS]:
@@ -241,6 +244,7 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     if not end_descendants(grace):
+        # This ends the supervisor, too: it is a member of the only group that it knows.
         os.killpg(0, signal.SIGKILL)
     _end_like(status)
 

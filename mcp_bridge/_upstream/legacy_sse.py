@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -20,6 +20,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._protocol.peer.json_lines import dump_message
 from mcp_bridge._runtime.tasks import own_tasks
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._upstream.messages import Receiver
 from mcp_bridge._upstream.remote import (
     TIMEOUT,
@@ -93,8 +94,11 @@ class SseChannel(HttpStream):
 
     def _adopt_endpoint(self, address: str) -> None:
         """Send messages to this address. An address on another host is rejected, because it would get credentials."""
-        endpoint = urljoin(self._url, address)
-        if urlsplit(endpoint)[:2] == urlsplit(self._url)[:2]:
+        endpoint = ""
+        # The server may have named an invalid address.
+        with suppress(ValueError):
+            endpoint = urljoin(self._url, address)
+        if split_url(endpoint)[:2] == split_url(self._url)[:2]:
             self._endpoint = endpoint
         else:
             self._problem = "the server has named no endpoint on its own host"

@@ -163,6 +163,14 @@ def test_a_token_that_no_header_can_have_is_rejected_and_not_shown(
     assert "SECRET has characters that no HTTP header can have" in result.err
 
 
+@pytest.mark.parametrize("command", ["doctor", "list", "top"])
+@pytest.mark.parametrize("url", ["http://[::1/mcp", "http://127.0.0.1:port/mcp", "http://127.0.0.1:99999/mcp"])
+def test_an_invalid_url_is_rejected(run_here: RunHere, command: str, url: str) -> None:
+    result = run_here(command, url)
+    assert "URL: the URL is not valid. Write it as http://HOST:PORT/mcp" in result.err
+    assert "Traceback" not in result.err
+
+
 @pytest.mark.parametrize("command", ["doctor", "list"])
 def test_a_password_in_a_url_is_rejected_and_not_shown(run_here: RunHere, command: str) -> None:
     result = run_here(command, "http://anna:hidden@127.0.0.1:1/mcp")

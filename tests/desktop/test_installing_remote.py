@@ -74,6 +74,8 @@ def test_a_url_without_a_token_is_written_without_headers(client: str, user: Cli
         (["zed", URL, "--token-env", "T"], "does not support references to variables"),
         (["cursor", URL, "--env", "A"], "--env: cannot be used with a URL"),
         (["cursor", "http://me:secret@host/mcp"], "has a user in it"),
+        (["cursor", "http://[::1"], "the URL is not valid"),
+        (["cursor", URL, "--token-env", "A=1"], "Use the NAME of the variable with the token."),
         (["cursor", "shelf.yaml", "--token-env", "T"], "only a URL has a token"),
         (["cursor", "shelf.yaml", "--env", "A B=1"], "'A B' is not the name of a variable"),
         (["claude-code", URL, "--use-client-command"], "cannot be used for URLs"),

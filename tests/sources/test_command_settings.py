@@ -106,7 +106,7 @@ async def test_a_tool_has_a_description_and_annotations(tmp_path: Path) -> None:
             for word in ("notes/{a}", "--in=notes/{a}", "{a}/.config", "{a}.d/x=")
         ),
         ({"command": "ls", "allow_dash": ["a"]}, "allow_dash: there is no parameter 'a'"),
-        ({"command": "ls", "output_schema": {"type": "object"}}, "output_schema requires output: json"),
+        ({"command": "ls", "output_schema": {"type": "object"}}, "output_schema requires output: json or json_lines"),
         ({"command": "ls", "errors": {"0": "no"}}, "errors: 0 is an exit code that means success"),
         ({"command": "ls", "shell": True}, "unknown key 'shell'"),
     ],

@@ -54,6 +54,8 @@ untyped = ToolEntry("untyped", "", lambda data: {"anything": 1, **data}, {})
 known = {"type": "object", "properties": {"a": {}}}
 composed = ToolEntry("composed", "", lambda data: {}, {}, {**known, "allOf": [{"properties": {"b": {}}}]})
 extensible = ToolEntry("extensible", "", lambda data: {}, {}, {**known, "additionalProperties": True})
+patterned_schema = {"additionalProperties": False, "patternProperties": {"^x-": {}}}
+patterned = ToolEntry("patterned", "", lambda data: data, patterned_schema)
 
 @tool
 async def sleep() -> None:
@@ -268,6 +270,7 @@ async def test_an_output_that_no_step_produces_is_a_problem(tmp_path: Path, outp
         [{"tool": "composed", "output": "x"}, {"tool": "count", "input": {"words": "x.b"}}],
         [{"tool": "composed"}, {"tool": "count", "input": {"words": "b"}}],
         [{"tool": "extensible"}, {"tool": "count", "input": {"words": "b"}}],
+        [{"tool": "patterned", "input": {"x-a": "a"}}],
     ],
 )
 async def test_an_incomplete_schema_is_no_problem(tmp_path: Path, steps: list[Json]) -> None:

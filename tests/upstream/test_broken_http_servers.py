@@ -51,6 +51,7 @@ SSE = {
     "500": "500",
     "no endpoint": "did not start within 2 seconds",
     "foreign endpoint": "no endpoint on its own host",
+    "invalid endpoint": "no endpoint on its own host",
 }
 
 

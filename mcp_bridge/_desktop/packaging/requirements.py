@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._version import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -91,8 +91,5 @@ def _is_portable(text: str) -> bool:
     # Only the extras of the requirement of mcp-bridge itself are used.
     if requirement.url is None or parse_name(text) == DISTRIBUTION:
         return True
-    try:
-        url = urlsplit(requirement.url)
-        return bool(url.hostname) and url.password is None and url.username in (None, "git")
-    except ValueError:
-        return False
+    url = split_url(requirement.url)
+    return bool(url.hostname) and url.password is None and url.username in (None, "git")

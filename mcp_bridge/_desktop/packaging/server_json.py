@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.packaging.bundle import Description, choose_description
 from mcp_bridge._desktop.packaging.project import Project
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._settings.environment import EnvironmentVariable
 from mcp_bridge._version import DISTRIBUTION, __version__
 
@@ -138,10 +138,7 @@ def _check_exact(version: str) -> None:
 
 
 def _check_bundle_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
+    parts = split_url(url)
     if parts.scheme != "https" or parts.netloc.lower() not in HOSTS or "mcp" not in url.lower():
         hint = "The registry accepts https URLs of releases on GitHub or GitLab that contain 'mcp'"
         raise ConfigError(f"'{url}' is not a valid bundle URL", where="--bundle-url", hint=hint)

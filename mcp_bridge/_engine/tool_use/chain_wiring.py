@@ -125,7 +125,8 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
         missing = [name for name in required if name not in names]
         for name in missing:
             yield None, f"'{step.tool_name}' requires the argument '{name}'"
-    if schema.get("additionalProperties") is False:
+    # Patterns may allow any other name.
+    if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
         advice = _advise(properties, is_whole=is_whole)
         unknown = [name for name in names if name not in properties]
         for name in unknown:

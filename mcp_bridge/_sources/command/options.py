@@ -86,7 +86,7 @@ class CommandToolSettings(OutputSettings):
             if name not in self._parameters.properties:
                 raise ValueError(f"allow_dash: there is no parameter '{name}'")
         if self.output_schema and self.output not in ("json", "json_lines"):
-            raise ValueError("output_schema requires output: json")
+            raise ValueError("output_schema requires output: json or json_lines")
         for code in sorted(self.errors):
             if code in self.exit_codes:
                 raise ValueError(f"errors: {code} is an exit code that means success")

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import urldefrag, urljoin
 
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._sources.openapi.document import check_version, clean_name, number_name, parse_document, shorten
 
 MAX_DOCUMENTS = 200
@@ -83,7 +84,7 @@ class _Bundle:
 
     async def _add_document(self, address: str) -> None:
         self._check_address(address)
-        key = number_name(clean_name(PurePath(urlsplit(address).path).stem) or "document", self.parts)
+        key = number_name(clean_name(PurePath(split_url(address).path).stem) or "document", self.parts)
         # The key is reserved first, because documents may refer to each other in circles.
         self.keys[address] = key
         self.parts[key] = None
@@ -91,7 +92,7 @@ class _Bundle:
         self.parts[key] = await self.rewrite(content, address)
 
     def _check_address(self, address: str) -> None:
-        root, url = urlsplit(self.url), urlsplit(address)
+        root, url = split_url(self.url), split_url(address)
         if (root.scheme, root.netloc) != (url.scheme, url.netloc):
             raise SourceError(f"it refers to another origin, which is not followed: {shorten(address)}")
         if root.scheme == "file" and not PurePath(url.path).is_relative_to(PurePath(root.path).parent):

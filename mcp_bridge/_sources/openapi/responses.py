@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import orjson
 
@@ -18,6 +18,7 @@ from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge._protocol.wire.values import as_text, from_bytes
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.http_client.requests import HttpResponse
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._upstream.trust.screening import shorten_text
 
 META_KEY = "mcp-bridge/http"
@@ -32,6 +33,7 @@ _TEXT_TYPES = ("json", "xml", "yaml", "javascript", "form-url")
 _NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
 """The next page in a Link header (RFC 8288). The pattern never reads text twice, so a long header of a malicious server
 cannot make it slow."""
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NO_CHARSETS = frozenset({"idna", "punycode"})
 """Encodings of Python that are no charsets of texts, and are slow."""
 
@@ -50,7 +52,7 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
         return ToolResult(success=False, error=_describe_error(response), code=HTTP_ERROR, meta=meta)
     media_type = _get_media_type(response)
     body = response.body
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if body.startswith(_UTF16_MARKS):
         body = body.decode("utf-16", errors="replace").encode()
     body = body.removeprefix(codecs.BOM_UTF8)
     excess = ""
@@ -127,7 +129,7 @@ def _describe_error(response: HttpResponse) -> str:
     lines = [f"HTTP status {response.status} {response.reason}".strip()]
     location = response.headers.get("location")
     if 300 <= response.status < 400 and location:
-        host = shorten_text(urlsplit(location).hostname or "another path")
+        host = shorten_text(split_url(location).hostname or "another path")
         lines.append(f"The server redirects to {host}, which is not followed for this method.")
     if response.body and _is_text(_get_media_type(response)):
         text = _decode_body(response).strip()
@@ -144,7 +146,7 @@ def _describe_next_page(response: HttpResponse, parameters: Mapping[str, str]) -
     match = _NEXT.search(response.headers.get("link", ""))
     if match is None:
         return ""
-    query = parse_qsl(urlsplit(match[1]).query)
+    query = parse_qsl(split_url(match[1]).query)
     arguments = {parameters[name]: value for name, value in query if name in parameters}
     if not arguments:
         return "There are more results on a next page."
@@ -175,7 +177,9 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _decode_body(response: HttpResponse) -> str:
-    """Decode a body with the charset that its header names, or as UTF-8 if it names none or an unknown one."""
+    """Decode a body with the charset that its byte order mark or its header names, or else as UTF-8."""
+    if response.body.startswith(_UTF16_MARKS):
+        return response.body.decode("utf-16", errors="replace")
     match = re.search(r"charset=\"?([\w.:-]+)", response.headers.get("content-type", ""), re.IGNORECASE)
     charset = match[1].lower() if match is not None else "utf-8"
     try:

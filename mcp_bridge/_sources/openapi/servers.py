@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.walking import get_list, get_mapping
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._sources.openapi.document import VARIABLE, ApiDocument, Json, as_mapping, shorten
 from mcp_bridge._sources.openapi.operations import Operation
 
@@ -47,12 +47,9 @@ def _fill_variables(server: Json) -> str:
 
 def check_url(url: str) -> str:
     """Return a URL without a slash at its end. Raises SourceError if requests cannot be sent to it."""
-    try:
-        parts = urlsplit(url)
-        has_credentials = parts.username is not None or parts.password is not None
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = has_credentials = False
+    parts = split_url(url)
+    has_credentials = parts.username is not None or parts.password is not None
+    is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     if not is_valid or parts.query or parts.fragment:
         raise SourceError(f"'{shorten(url)}' is not the URL of a server. Set `server` to its URL, with https")
     if has_credentials:

@@ -8,7 +8,7 @@ registries. `PythonSource` uses this module after it has imported a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -59,7 +59,7 @@ def find_offer(module: ModuleType, names: Iterable[str] = ()) -> Offer:
     )
 
 
-def discover_foreign_tools(module: ModuleType, names: Iterable[str], discovered: DiscoveredTools) -> list[str]:
+def discover_foreign_tools(module: ModuleType, names: Collection[str], discovered: DiscoveredTools) -> list[str]:
     """Add the tools of other frameworks in a module to `discovered`. Return the other names, for `find_offer`.
 
     Single tools are always added. A set of tools is only added if it is in `names`, because opening it may start a

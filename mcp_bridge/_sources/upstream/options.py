@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._settings import Duration, OptionalSandbox, SessionLimit, SettingsModel
 from mcp_bridge._sources.upstream.credentials import ReadValues, Values, resolve_later
 from mcp_bridge._upstream.connection import UpstreamAddress
@@ -79,6 +80,8 @@ class UpstreamOptions(SettingsModel):
     def _check_one_of_both(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("give either command or url")
+        if self.url is not None and not split_url(self.url).hostname:
+            raise ValueError("url is not valid. Write it as https://HOST/mcp")
         if self.auth is not None and self.url is None:
             raise ValueError("auth requires url: a server that the bridge starts gets its credentials from env")
         if self.sandbox is not None and self.command is None:

@@ -19,6 +19,7 @@ from tests.kits.constants import TIMEOUT
 from tests.kits.haproxy import CONFIG, run_haproxy
 from tests.kits.redis_server import redis_process, redis_server  # noqa: F401
 from tests.kits.scale.cluster import Cluster, Node, Server
+from tests.kits.waiting import wait_until
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "deploy"
 VARIABLES = {"MCP_BRIDGE_TOKEN": "token-" + "t" * 32, "MCP_BRIDGE_KEY": "key-" + "k" * 32}
@@ -114,8 +115,7 @@ def test_a_server_that_is_stopped_is_not_ready_while_its_calls_end(tmp_path: Pat
         while not (tmp_path / "begun").exists():
             assert not calling.done(), calling.result()
         server.process.terminate()
-        while server.http.get("/health").status_code != 503:
-            pass
+        wait_until(lambda: server.http.get("/health").status_code == 503)
         assert not calling.done()
         (tmp_path / "release").touch()
         assert calling.result(TIMEOUT)["content"][0]["text"] == "released"

@@ -112,7 +112,7 @@ class TrialHome:
         return process.returncode, ANSI.sub("", process.stdout)
 
     def bridge(self, *words: str | Path) -> str:
-        """Return the output of a bridge command. Raises Failed if it fails."""
+        """Return the output of a bridge command. Raises TrialError if it fails."""
         code, output = self.run(BRIDGE, *words)
         if code:
             raise TrialError(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{output}")

@@ -448,7 +448,8 @@ class HttpListener:
         self.stream = writer
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         if self.fault != "no endpoint":
-            address = "/messages" if self.fault != "foreign endpoint" else "http://127.0.0.2:9/messages"
+            addresses = {"foreign endpoint": "http://127.0.0.2:9/messages", "invalid endpoint": "http://["}
+            address = addresses.get(self.fault, "/messages")
             writer.write(f"event: endpoint\ndata: {address}\n\n".encode())
         return None
 

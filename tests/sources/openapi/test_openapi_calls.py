@@ -274,11 +274,19 @@ async def test_rate_limits_and_pages_are_reported(api: ApiServer, tmp_path: Path
     assert response.meta["mcp-bridge/http"]["retry-after"] == "17"
 
 
-async def test_a_next_page_without_known_arguments_is_reported(api: ApiServer, tmp_path: Path) -> None:
-    api.reply = Reply(b"rows", headers={"content-type": "text/csv", "link": "<https://x.example/n>; rel=next"})
+@pytest.mark.parametrize("page", ["https://x.example/n", "https://["])
+async def test_a_next_page_without_known_arguments_is_reported(page: str, api: ApiServer, tmp_path: Path) -> None:
+    api.reply = Reply(b"rows", headers={"content-type": "text/csv", "link": f"<{page}>; rel=next"})
     async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         result = await client.call_tool("run", {})
     assert [block.text for block in result.content] == ["rows", "There are more results on a next page."]
+
+
+async def test_a_redirect_to_an_invalid_url_is_reported(api: ApiServer, tmp_path: Path) -> None:
+    api.reply = Reply(b"", 302, {"location": "https://["})
+    async with serve_document(tmp_path, make_operation("post", "/x"), server=api.url) as client:
+        result = await client.call_tool("run", {})
+    assert "The server redirects to another path" in get_text(result)
 
 
 @pytest.mark.parametrize("link", ["<" * 60_000, "<>;" * 20_000])

@@ -553,5 +553,7 @@ async def test_a_byte_order_mark_is_no_part_of_a_response(
         assert get_text(result) == '{"a":"é"}'
         api.reply = Reply(b"\xef\xbb\xbfplain", 200, {"content-type": "text/plain"})
         assert "\ufeff" not in get_text(await client.call_tool("run", {}))
+        api.reply = Reply("é".encode("utf-16"), 200, {"content-type": "text/plain"})
+        assert get_text(await client.call_tool("run", {})).startswith("é")
         api.reply = Reply(b'\xef\xbb\xbf{"message":"gone"}', 410)
         assert "\ufeff" not in get_text(await client.call_tool("run", {}))

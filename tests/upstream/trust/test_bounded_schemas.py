@@ -34,6 +34,7 @@ BOMBS: dict[str, Any] = {
     "too large": {"type": "object", "properties": {"a": {"enum": ["x" * 300_000]}}},
     "doubling references": make_doubling_schema(30),
     "many references": make_doubling_schema(13),
+    "a definition without a name": {**make_doubling_schema(30), "$defs": {**make_doubling_schema(30)["$defs"], "": {}}},
     "reference to the network": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}},
     "reference to a file": {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
     "relative reference": {"type": "object", "properties": {"a": {"$ref": "other.json#/a"}}},

@@ -25,6 +25,7 @@ from mcp_bridge._integrations.frameworks.utcp.commands import (
 from mcp_bridge._integrations.frameworks.utcp.manual import Manual, ManualTool, convert_manual
 from mcp_bridge._protocol.wire.values import as_text, to_result
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._version import DISTRIBUTION
 
 KINDS = ("http", "streamable_http", "sse", "cli")
@@ -74,10 +75,7 @@ def _build_handler(tool: ManualTool, manual: Manual) -> Any:
         if words is not None:
             return ProgramCall(words, template, _list_inputs(tool)).run
     else:
-        try:
-            parts = urlsplit(str(template.get("url") or ""))
-        except ValueError:
-            parts = urlsplit("")
+        parts = split_url(str(template.get("url") or ""))
         # The packages of UTCP call no other URLs.
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             raise SourceError("its url must begin with https://, or lead to this machine (http://localhost)")
