@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from mcp_bridge._cli.clients import find_client, list_clients
 from mcp_bridge._cli.desktop_options import InstallOptions
@@ -58,8 +58,8 @@ _TEMPORARY_FOLDERS = (("uv", "archive-v0"), ("uv", "builds-v0"), (".cache", "uv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """An entry, its place in the files of the client, and the options."""
+class InstallRequest:
+    """A request to install a server: its entry, the place in the files of the client, and the options."""
 
     client: Client
     place: ConfigPlace
@@ -115,15 +115,15 @@ def install_server(options: InstallOptions) -> None:
         source = str(file.path)
         notes = [*file.notes]
     machine = detect_machine()
-    task = Installation(
+    request = InstallRequest(
         client=client, place=place, entry=entry, source=source, notes=notes, machine=machine, options=options
     )
     if options.link:
-        _show_link(task)
+        _show_link(request)
     elif options.only_print:
-        _show_snippet(task)
+        _show_snippet(request)
     else:
-        _install(task)
+        _install(request)
 
 
 def build_entry(file: Path | None, name: str | None, *, shared: bool = False) -> tuple[ServerEntry, ServedFile]:
@@ -217,84 +217,96 @@ def retry_if_changed(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-def _install(task: Installation) -> None:
+def _install(request: InstallRequest) -> None:
     journal = open_journal()
     plans: list[InstallationPlan] = []
 
     def attempt() -> tuple[InstallationPlan, InstallationResult]:
-        plan = _make_plan(task, journal)
+        plan = _make_plan(request, journal)
         if plan.action == "none" and plans:
-            # An earlier attempt has written the entry before it failed, so only its plan has to be recorded.
+            # An earlier attempt has written the entry before it failed, so only a plan has to be recorded. It is the
+            # first one, because that has read the file before any attempt changed it.
             plan = plans[0]
-            problem = installation.record_installation(plan, task.machine, journal, task.source)
+            problem = installation.record_installation(plan, request.machine, journal, request.source)
             return plan, InstallationResult(journal_problem=problem)
         plans.append(plan)
-        return plan, installation.apply_installation(plan, task.machine, journal, settings=task.source)
+        return plan, installation.apply_installation(plan, request.machine, journal, settings=request.source)
 
     try:
-        if task.options.dry_run:
-            _show_plan(task, _make_plan(task, journal))
+        if request.options.dry_run:
+            _show_plan(request, _make_plan(request, journal))
             return
-        warnings = _check_start(task, _make_plan(task, journal)) if task.options.check else []
+        warnings = _check_start(request, _make_plan(request, journal)) if request.options.check else []
         plan, result = retry_if_changed(attempt)
     except UnsafeEdit as error:
-        _report_unsafe(task, error)
-    notes = [*warnings, *_list_notes(task, plan, result)]
+        _report_unsafe(request, error)
+    notes = [*warnings, *_list_notes(request, plan, result)]
     action, _ = _ACTIONS[plan.action]
-    if task.options.as_json:
-        write_json(_describe_plan(task, plan, action) | {"backup": result.backup, "notes": notes})
+    if request.options.as_json:
+        write_json(_describe_plan(request, plan, action) | {"backup": result.backup, "notes": notes})
         return
-    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    report(f"{action}: '{plan.entry.name}' in {request.location}")
     for note in notes:
         report(f"  {note}")
 
 
-def _check_start(task: Installation, plan: InstallationPlan) -> Sequence[str]:
+def _check_start(request: InstallRequest, plan: InstallationPlan) -> Sequence[str]:
     """Start the server once, as `doctor` does, and return warnings. Exit with 1 if the client could not use it."""
     if plan.action == "none" or plan.entry.url is not None:
         return []
-    unset = [name for name in plan.entry.secrets if name not in task.machine.environ]
+    unset = [name for name in plan.entry.secrets if name not in request.machine.environ]
     if unset:
         return [f"WARNING: the server was not started to check it, because {', '.join(unset)} is not set here"]
     from mcp_bridge._cli.doctor.client import check_start
     from mcp_bridge._cli.doctor.report import format_results
 
-    path, name, value = plan.file.path, plan.entry.name, plan.value
-    server = InstalledServer(client=task.client.name, place=plan.place, path=path, name=name, value=value)
-    server_report, rejections = check_start(server, task.machine, secrets=plan.entry.secrets)
+    server = InstalledServer(
+        client=request.client.name,
+        place=plan.place,
+        path=plan.file.path,
+        name=plan.entry.name,
+        value=plan.value,
+    )
+    server_report, rejections = check_start(server, request.machine, secrets=plan.entry.secrets)
     failures = [result for result in server_report.results if not result.ok]
     # The failure of a source is only a warning, because the other sources are served.
-    if all(result.check.startswith("source ") for result in failures):
+    is_usable = all(result.check.startswith("source ") for result in failures)
+    if is_usable:
         warnings = [f"WARNING: {result.check}: {result.detail}" for result in failures]
         for rejection in rejections:
             label = "note" if rejection.ok else "WARNING"
             warnings.append(f"{label}: {rejection.check}: {rejection.detail}. {rejection.advice}")
         return warnings
-    if task.options.as_json:
+    if request.options.as_json:
         checks = [asdict(result) for result in server_report.results]
-        write_json(task.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
+        write_json(request.json_base | {"action": "refused", "problem": "the server does not start", "checks": checks})
     else:
-        report(f"mcp-bridge: nothing was installed, because {task.client.title} could not use this server:")
+        report(f"mcp-bridge: nothing was installed, because {request.client.title} could not use this server:")
         report(*format_results(failures), "To install it anyway, pass --no-check.")
     raise SystemExit(ExitCode.FAILED)
 
 
-def _make_plan(task: Installation, journal: InstallationJournal) -> InstallationPlan:
-    force, use_command = task.options.force, task.options.use_client_command
+def _make_plan(request: InstallRequest, journal: InstallationJournal) -> InstallationPlan:
     return installation.prepare_installation(
-        task.client, task.place, task.entry, task.machine, journal, force=force, use_command=use_command
+        request.client,
+        request.place,
+        request.entry,
+        request.machine,
+        journal,
+        force=request.options.force,
+        use_command=request.options.use_client_command,
     )
 
 
-def _show_plan(task: Installation, plan: InstallationPlan) -> None:
-    keys = resolve_server_keys(plan.place, task.machine)
+def _show_plan(request: InstallRequest, plan: InstallationPlan) -> None:
+    keys = resolve_server_keys(plan.place, request.machine)
     texts = (plan.file.content, plan.text)
     diff = render_entry_diff(plan.client, plan.place, plan.file.path, keys, plan.entry.name, texts)
     _, action = _ACTIONS[plan.action]
-    if task.options.as_json:
-        write_json(_describe_plan(task, plan, action) | {"difference": diff})
+    if request.options.as_json:
+        write_json(_describe_plan(request, plan, action) | {"difference": diff})
         return
-    report(f"{action}: '{plan.entry.name}' in {task.location}")
+    report(f"{action}: '{plan.entry.name}' in {request.location}")
     if plan.command is not None:
         report("  with the client's own command:")
         print(shlex.join(plan.command))
@@ -302,46 +314,46 @@ def _show_plan(task: Installation, plan: InstallationPlan) -> None:
         print(diff, end="")
 
 
-def _show_link(task: Installation) -> None:
+def _show_link(request: InstallRequest) -> None:
     from mcp_bridge._desktop.exports import build_install_link
 
-    url = build_install_link(task.client.name, task.entry)
-    notes = list(_list_secret_notes(task.client, task.entry.secrets))
-    if task.options.as_json:
-        write_json({"client": task.client.name, "name": task.entry.name, "link": url, "notes": notes})
+    url = build_install_link(request.client.name, request.entry)
+    notes = list(_list_secret_notes(request.client, request.entry.secrets))
+    if request.options.as_json:
+        write_json({"client": request.client.name, "name": request.entry.name, "link": url, "notes": notes})
         return
     print(url)
     report(*notes)
 
 
-def _show_snippet(task: Installation) -> None:
-    notes = list(_list_secret_notes(task.client, task.entry.secrets))
-    snippet = task.format_snippet()
-    if task.options.as_json:
-        value = dict(build_entry_value(task.client, task.entry))
-        write_json(task.json_base | {"notes": notes, "entry": value, "snippet": snippet})
+def _show_snippet(request: InstallRequest) -> None:
+    notes = list(_list_secret_notes(request.client, request.entry.secrets))
+    snippet = request.format_snippet()
+    if request.options.as_json:
+        value = dict(build_entry_value(request.client, request.entry))
+        write_json(request.json_base | {"notes": notes, "entry": value, "snippet": snippet})
         return
-    report(f"for {task.location}:")
+    report(f"for {request.location}:")
     print(snippet, end="")
     report(*notes)
 
 
-def _report_unsafe(task: Installation, error: UnsafeEdit) -> None:
-    """Report why the file is left unchanged, and the text to paste into it. Exit with 1."""
-    can_paste = os.path.isfile(task.path) or not os.path.lexists(task.path)
-    snippet = task.format_snippet() if can_paste else None
-    if task.options.as_json:
-        write_json(task.json_base | {"action": "left alone", "problem": str(error), "snippet": snippet})
+def _report_unsafe(request: InstallRequest, error: UnsafeEdit) -> NoReturn:
+    """Report why the file is left unchanged, and the text to paste if its path can be a file. Exit with 1."""
+    can_paste = os.path.isfile(request.path) or not os.path.lexists(request.path)
+    snippet = request.format_snippet() if can_paste else None
+    if request.options.as_json:
+        write_json(request.json_base | {"action": "left alone", "problem": str(error), "snippet": snippet})
     else:
         report(f"mcp-bridge: {error}")
         if snippet is not None:
-            report(f"Add this to {task.path} yourself:")
+            report(f"Add this to {request.path} yourself:")
             print(snippet, end="")
     raise SystemExit(ExitCode.FAILED)
 
 
-def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> dict[str, Any]:
-    return task.json_base | {
+def _describe_plan(request: InstallRequest, plan: InstallationPlan, action: str) -> dict[str, Any]:
+    return request.json_base | {
         "path": str(plan.file.path),
         "name": plan.entry.name,
         "action": action,
@@ -351,28 +363,28 @@ def _describe_plan(task: Installation, plan: InstallationPlan, action: str) -> d
     }
 
 
-def _list_notes(task: Installation, plan: InstallationPlan, result: InstallationResult) -> Iterator[str]:
+def _list_notes(request: InstallRequest, plan: InstallationPlan, result: InstallationResult) -> Iterator[str]:
     if result.backup is not None:
         yield f"backup: {result.backup}"
     if plan.action == "replace":
         yield "uninstall restores the entry that was replaced"
     if result.is_reformatted:
-        yield f"{task.client.title}'s own command has changed the layout of the file, but nothing else in it"
+        yield f"{request.client.title}'s own command has changed the layout of the file, but nothing else in it"
     if result.journal_problem is not None:
         problem = result.journal_problem
         yield f"the installation could not be recorded, so uninstall cannot restore the layout: {problem}"
-    if not is_client_installed(task.client, task.machine):
-        yield f"{task.client.title} was not found on this machine"
-    yield from task.notes
-    yield from _list_secret_notes(task.client, plan.entry.secrets)
+    if not is_client_installed(request.client, request.machine):
+        yield f"{request.client.title} was not found on this machine"
+    yield from request.notes
+    yield from _list_secret_notes(request.client, plan.entry.secrets)
     if plan.entry.token_env is not None:
-        yield f"it sends the token in {plan.entry.token_env}. {task.client.secrets_advice}"
+        yield f"it sends the token in {plan.entry.token_env}. {request.client.secrets_advice}"
     if plan.entry.variables:
         yield f"the values of {', '.join(plan.entry.variables)} are in the file as plain text"
-    if task.place.scope == "project" and plan.entry.url is None:
+    if request.place.scope == "project" and plan.entry.url is None:
         yield "the entry has absolute paths of this machine: other users of the project need their own"
-    if plan.action != "none" and task.client.next_steps:
-        yield task.client.next_steps
+    if plan.action != "none" and request.client.next_steps:
+        yield request.client.next_steps
 
 
 def _list_secret_notes(client: Client, names: Sequence[str]) -> Iterator[str]:

@@ -31,7 +31,9 @@ _NAME_LIMIT = 200
 def validate_target(options: ValidateOptions) -> None:
     """Report the problems of a file. Exit with 1 if there are any, or if a chosen client would reject a tool.
 
-    Patterns without a matching tool are notes, because a tool may appear later. So are published changes of tools.
+    Notes of sources do not count as problems. Neither do patterns without a matching tool, because a tool may appear
+    later.
+
     Raises ConfigError for an unknown client, and for invalid settings.
     """
     logs.configure_logging(options.log_level)
@@ -40,22 +42,22 @@ def validate_target(options: ValidateOptions) -> None:
         # Stdout is only for the result.
         with reserve_stdio():
             target = load_target(options.file)
-            # These errors are also in the problems of the bridge, which are reported below.
-            with contextlib.suppress(ConfigError, SourceError):
-                anyio.run(run_until_started, target.bridge)
     except ConfigError as error:
         if options.as_json:
             result = {"ok": False, "tools": [], "problems": {}, "notes": [], "clients": [], "findings": []}
             write_json(result | {"errors": str(error).splitlines()})
         raise
     bridge = target.bridge
+    # These errors are also in the problems of the bridge, which are reported below.
+    with reserve_stdio(), contextlib.suppress(ConfigError, SourceError):
+        anyio.run(run_until_started, bridge)
     notes = [*format_problems(bridge.notes), *_find_unmatched_patterns(target)]
     findings: list[LintFinding] = []
     if profiles:
         server_name = options.server_name or check_file(target.path).name
         findings = _lint_tools(bridge, profiles, server_name)
-    is_served = not any(bridge.problems.values())
-    ok = is_served and all(finding.level != "error" for finding in findings)
+    has_no_problems = not any(bridge.problems.values())
+    ok = has_no_problems and all(finding.level != "error" for finding in findings)
     if options.as_json:
         write_json(
             {
@@ -70,7 +72,7 @@ def validate_target(options: ValidateOptions) -> None:
         )
     else:
         print_lines(*format_problems(bridge.problems), *notes, *_describe_findings(findings, options.client))
-        summary = ", no problems" if is_served else "; see the problems above"
+        summary = ", no problems" if has_no_problems else "; see the problems above"
         print_lines(f"{format_entry_counts(bridge.registry)}{summary}")
         if profiles:
             print_lines(_summarize(findings, profiles))
@@ -104,11 +106,19 @@ def _find_unmatched_patterns(target: BridgeTarget) -> Sequence[str]:
 def _lint_tools(bridge: Bridge, profiles: Sequence[Profile], server_name: str) -> list[LintFinding]:
     """Check the tools as clients get them, after the rewriting by the dialect of the settings."""
     tools = render_tools(bridge.registry.list(), bridge.dialect)
-    listing, result = bridge.identity.listing, bridge.identity.result
-    count = len(listing.select_listed(bridge.registry.list_names())) + len(listing.built_in)
+    listing = bridge.identity.listing
+    max_characters = bridge.identity.result
+    listed_count = len(listing.select_listed(bridge.registry.list_names())) + len(listing.built_in)
     findings: list[LintFinding] = []
     for profile in profiles:
-        findings += lint(tools, profile, server_name=server_name, dialect=bridge.dialect, result=result, count=count)
+        findings += lint(
+            tools,
+            profile,
+            server_name=server_name,
+            dialect=bridge.dialect,
+            result=max_characters,
+            count=listed_count,
+        )
     return findings
 
 

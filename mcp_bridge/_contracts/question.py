@@ -48,7 +48,11 @@ class Form(Question):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalForm(Form):
-    """A form that asks whether a call may run. The approval gate uses it, and also asks users in other places."""
+    """A form that asks whether a call may run.
+
+    Only the approval gate uses it. The gate itself also asks users on the page and in a terminal, so the server sends
+    this question to the client alone.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class Answer(Generic[T]):
         data: The same data as an instance of the type in the schema, or `content` for a JSON Schema. It is None unless
             accepted, so check the answer first.
         seconds: The seconds between question and answer, if another instance of the server has asked the question.
-        again: Whether another instance had already received this answer before this one continued the call.
+        again: Whether the client has sent this answer before, to another instance.
     """
 
     action: Literal["accept", "decline", "cancel"]

@@ -1,4 +1,4 @@
-"""Displays entries of client files without possible secrets, as a whole or as a difference.
+"""Renders entries of client files without possible secrets, as a whole or as a difference.
 
 An entry can have a secret in any value. So every value is replaced by a mark, unless it is known to be harmless.
 """
@@ -26,8 +26,8 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 def redact_entry(client: Client, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace the values of an entry by marks.
 
-    The name, the command, the arguments of a bridge, references to variables, and fixed values of the client's shape
-    are shown. The command of another program is shown only if it is nothing but a path.
+    The name, the command, the arguments of a bridge, references to variables, and the fixed values of
+    `Client.shape` are shown. The command of another program is shown only if it is nothing but a path.
     """
     argv = parse_entry_command(client, value).argv
     if is_bridge_command(argv):
@@ -71,7 +71,10 @@ def _render_entry_alone(client: Client, place: ConfigPlace, keys: Sequence[str],
 
 
 def _redact_value(client: Client, name: str, template: Any, value: Any, plain_words: Sequence[str]) -> Any:
-    """Redact one value of an entry. `template` is the value of the client's shape under its key."""
+    """Redact one value of an entry.
+
+    `template` is the value under its key in `Client.shape`, which explains the placeholders.
+    """
     if template == "{env}" and isinstance(value, Mapping):
         variables: dict[str, Any] = {}
         for key, text in value.items():

@@ -4,8 +4,8 @@ Several sources publish into one table, in any order and again after each change
 rules decide between sources. A source of the user's own has to have all its names: a name that another one has is an
 error, and nothing changes (`prepare`). A source whose tools third parties name gives way instead: `select_free` leaves
 out its entries with such names, and they are removed when another source publishes the name later. Between two sources
-that both give way, the place in the settings (`ranks`) decides, not the time of publication. Names that look alike are
-the same name here.
+that both give way, the place in the settings (`ranks`) decides, not the time of publication. Names of different
+sources that look alike count as the same name.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ class EntryTable(Generic[T]):
         for entry in entries:
             name = self._key(entry)
             if name in free:
-                problems.append(self._format_clash(name, owner, owner, name))
+                problems.append(self._format_clash(name, owner, rival_name=name, rival_owner=owner))
             elif self._has_looks and name in BUILT_IN_TOOLS:
                 problems.append(
                     f"{self._entry_type} '{name}' has a name of the bridge itself. {_HINTS[self._entry_type]}"
                 )
             elif (rival := self._find_rival(name, looks, owner)) is not None:
-                clash = self._format_clash(name, rival.owner, owner, self._key(rival))
+                clash = self._format_clash(name, owner, rival_name=self._key(rival), rival_owner=rival.owner)
                 problems.append(f"{clash} That of {_format_owner(owner)} is not published.")
             else:
                 free[name] = entry
@@ -138,9 +138,13 @@ class EntryTable(Generic[T]):
         looks = self._list_looks(owner)
         for entry in entries:
             name = self._key(entry)
-            rival = new_entries.get(name) or self._find_rival(name, looks, owner)
+            # Two of the new entries have this name, or an entry of another owner has it or one that looks alike.
+            rival = new_entries.get(name)
+            if rival is None:
+                rival = self._find_rival(name, looks, owner)
             if rival is not None:
-                raise DuplicateTool(self._format_clash(name, rival.owner, owner, self._key(rival)))
+                clash = self._format_clash(name, owner, rival_name=self._key(rival), rival_owner=rival.owner)
+                raise DuplicateTool(clash)
             new_entries[name] = entry if entry.owner == owner else replace(cast("Any", entry), owner=owner)
 
         def commit() -> None:
@@ -207,16 +211,16 @@ class EntryTable(Generic[T]):
             return entry
         return looks.get(to_look(name)) if looks else None
 
-    def _format_clash(self, name: str, first_owner: str, owner: str, first_name: str) -> str:
+    def _format_clash(self, name: str, owner: str, *, rival_name: str, rival_owner: str) -> str:
         entry_type = self._entry_type
-        first_source = _format_owner(first_owner)
+        rival_source = _format_owner(rival_owner)
         source = _format_owner(owner)
         hint = _HINTS.get(entry_type, "Change one of them.")
-        if first_name != name:
-            return f"{entry_type} '{name}' of {source} looks like '{first_name}' of {first_source}. {hint}"
-        if first_owner == owner:
+        if rival_name != name:
+            return f"{entry_type} '{name}' of {source} looks like '{rival_name}' of {rival_source}. {hint}"
+        if rival_owner == owner:
             return f"Two {entry_type.lower()}s in {source} are named '{name}'. Rename one of them."
-        return f"{entry_type} '{name}' comes from both {first_source} and {source}. {hint}"
+        return f"{entry_type} '{name}' comes from both {rival_source} and {source}. {hint}"
 
 
 _HINTS = {

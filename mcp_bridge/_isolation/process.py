@@ -3,9 +3,9 @@
 A worker is started with an order, and sends an offer. Then it runs one call at a time, until it is closed or killed, or
 ends. What it sends is read in one place, by `_read_messages`:
 
-    {"say": "offer", ...}                       outside of calls: its entries, also when they change
+    {"say": "offer", ...}                       at the start, and after each change of its entries, also during calls
     {"say": "log" | "updated" | "secrets", ...}  at any time: notifications of the source
-    {"say": "failed", ...}                      outside of calls: the source has failed
+    {"say": "failed", ...}                      at any time: the source has failed
     {"say": "progress" | "ask" | ..., "id": 7}   during call 7: its notifications and requests
     {"say": "result", "id": 7, ...}              the end of call 7
 
@@ -79,7 +79,7 @@ class WorkerProcess:
     ) -> None:
         """Prepare a worker. `on_message` gets the offers and notifications of its source.
 
-        `command` is the command line of the process.
+        `command` replaces the usual command line of the process.
         """
         self._order = order
         self._isolation = isolation
@@ -159,7 +159,8 @@ class WorkerProcess:
     async def cancel_call(self, timeout: float) -> bool:
         """Cancel the call of the worker. Return whether the call has ended within `timeout` seconds.
 
-        The programs the call has started are killed, because some tools, such as shells, leave them running.
+        The programs that the call has started are killed when it has ended, because some tools, such as shells, leave
+        them running. If the call does not end, the caller kills the worker with all its programs.
         """
         with anyio.move_on_after(timeout):
             self._send_message({"do": "cancel", "id": self._calls})

@@ -118,13 +118,13 @@ def _is_readable(schema: Mapping[str, Any]) -> bool:
 
 def _explain(schema: Any, pointer: str, advice: str = "") -> str:
     """Return why a keyword cannot be checked. The advice is for the author of a pattern with look-around."""
-    from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, is_too_large_expanded
+    from mcp_bridge._json_schema.size_limits import MAX_EXPANDED_VALUES, is_too_large_expanded
     from mcp_bridge._json_schema.validator import build_validator
 
     keyword = pointer.rsplit("/", 1)[-1]
     value = resolve_pointer(pointer, schema)
     if pointer == "#/$ref" and is_too_large_expanded(schema):
-        return f"its references come to more than {MAX_SUBSCHEMAS} subschemas"
+        return f"its references come to more than {MAX_EXPANDED_VALUES} subschemas"
     if keyword == "pattern" and isinstance(value, str):
         if _is_readable({"pattern": value}):
             return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"

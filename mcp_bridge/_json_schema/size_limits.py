@@ -19,8 +19,8 @@ from mcp_bridge._runtime.exact_json import dump_json
 
 T = TypeVar("T", bound=Hashable)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-MAX_SUBSCHEMAS = 100_000
-"""The maximum number of subschemas of an expanded schema.
+MAX_EXPANDED_VALUES = 100_000
+"""The maximum number of values of an expanded schema, in which every reference is replaced by its target.
 
 A chain of definitions soon exceeds it if each refers to the next one twice.
 """
@@ -127,21 +127,22 @@ _ADDRESSES = re.compile(rb'"\$(?:id|anchor|dynamicRef|dynamicAnchor|recursiveRef
 
 
 def may_have_references(schema: Any) -> bool:
-    """Whether a schema may contain references. Without them, it has no more values than its text."""
+    """Whether a schema may contain references. Without them, its expanded size is the number of its values."""
     try:
         text = dump_json(schema, default=str)
+        # These are the ends of the keywords `$ref`, `$dynamicRef` and `$recursiveRef`.
         return b'ref":' in text or b'Ref":' in text
     except (TypeError, ValueError):
         return True
 
 
 def is_too_large_expanded(schema: Any) -> bool:
-    """Whether a schema has more than MAX_SUBSCHEMAS values if its references are followed. Never raises.
+    """Whether a schema has more than MAX_EXPANDED_VALUES values if its references are followed. Never raises.
 
     For most schemas, an upper bound is sufficient. It takes a fortieth of the time of the exact number.
     """
     bound = _bound_expanded(schema)
-    return (bound is None or bound > MAX_SUBSCHEMAS) and count_expanded(schema) > MAX_SUBSCHEMAS
+    return (bound is None or bound > MAX_EXPANDED_VALUES) and count_expanded(schema) > MAX_EXPANDED_VALUES
 
 
 def _bound_expanded(schema: Any) -> int | None:
@@ -170,7 +171,7 @@ def _bound_expanded(schema: Any) -> int | None:
 
 
 def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Sequence[T]]) -> int:
-    """Return the size of a definition, and of its targets for each reference to them. A loop counts once.
+    """Return the size of a definition in which every reference is replaced by its target. A loop counts once.
 
     A definition is visited twice: before its targets, and after them, when their totals are known.
     """
@@ -191,13 +192,13 @@ def sum_references(root: T, sizes: Mapping[T, int], references: Mapping[T, Seque
 
 
 def count_expanded(schema: Any) -> int:
-    """Count the values of a schema with followed references; a loop counts once. Never raises.
+    """Count the values of a schema in which every reference is replaced by its target. A loop counts once.
 
-    Stops soon after MAX_SUBSCHEMAS. If a reference may have several targets, all of them count.
+    Stops soon after MAX_EXPANDED_VALUES, and never raises. If a reference may have several targets, all of them count.
     """
     addresses = _Addresses(schema)
     if addresses.is_incomplete:
-        return MAX_SUBSCHEMAS + 1
+        return MAX_EXPANDED_VALUES + 1
     sizes: dict[int, int] = {}
     references: dict[int, list[int]] = {}
     spent = 0
@@ -217,13 +218,17 @@ def count_expanded(schema: Any) -> int:
                     spent += len(targets)
                     references[id(part)] += map(id, targets)
                     stack += targets
-            if spent + addresses.number_of_attempts > MAX_SUBSCHEMAS:
-                return MAX_SUBSCHEMAS + 1
+            if spent + addresses.number_of_attempts > MAX_EXPANDED_VALUES:
+                return MAX_EXPANDED_VALUES + 1
     return sum_references(id(schema), sizes, references)
 
 
 class _Addresses:
     """The parts of a schema with an address.
+
+    The address of the schema itself is not known, and neither are the base addresses of references. So addresses are
+    compared by their last part, the stem. A reference with the stem of a resource may mean this resource or the schema
+    itself. Any other reference may mean every resource.
 
     Attributes:
         is_incomplete: Whether the schema has too many values.
@@ -235,7 +240,7 @@ class _Addresses:
         self._resources: dict[str, list[Any]] = {"": [schema]}
         self._anchors: dict[str, list[Any]] = {}
         values = list(iter_values(schema, ()))
-        self.is_incomplete = len(values) > MAX_SUBSCHEMAS
+        self.is_incomplete = len(values) > MAX_EXPANDED_VALUES
         for node in values:
             if not isinstance(node, Mapping):
                 continue
@@ -264,9 +269,9 @@ class _Addresses:
 
 
 def iter_values(value: Any, without: Collection[str] = DEFINITIONS) -> Iterator[Any]:
-    """Yield a value and all values in it, except those of the keywords in `without`. Stop after MAX_SUBSCHEMAS."""
+    """Yield a value and all values in it, except those of the keywords in `without`. Stop after MAX_EXPANDED_VALUES."""
     stack = [value]
-    for _ in range(MAX_SUBSCHEMAS + 1):
+    for _ in range(MAX_EXPANDED_VALUES + 1):
         if not stack:
             return
         node = stack.pop()

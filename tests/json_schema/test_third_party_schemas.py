@@ -8,7 +8,7 @@ import pytest
 
 from mcp_bridge._json_schema.schema_checks import repair_third_party_schema
 from mcp_bridge._json_schema.schema_repair import reduce_schema
-from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, count_expanded
+from mcp_bridge._json_schema.size_limits import MAX_EXPANDED_VALUES, count_expanded
 from mcp_bridge._json_schema.validator import Validator
 
 UNUSABLE = "^[\\w-.]+$"
@@ -79,4 +79,4 @@ def test_references_that_double_are_counted_however_an_address_is_written(spelli
         for number in range(40)
     }
     definitions["a40"] = {"$id": f"{base}a40"}
-    assert count_expanded({"$id": base, "$ref": spelling.format(0), "$defs": definitions}) > MAX_SUBSCHEMAS
+    assert count_expanded({"$id": base, "$ref": spelling.format(0), "$defs": definitions}) > MAX_EXPANDED_VALUES

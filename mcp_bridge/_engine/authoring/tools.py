@@ -113,13 +113,13 @@ def tool(
     >>> registry.invoke("add", {"a": 1, "b": 2}).data
     3
     """
-
+    # The first argument is a function, or the name of the tool (see the overloads).
     if isinstance(function, str) and function and name:
         raise TypeError(f"a tool has one name, and was given two, {function!r} and {name!r}")
     hints = ToolHints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
     tool_tasks = read_declared_tasks(tasks)
     if isinstance(tags, str):
-        raise TypeError(f"tags are text, {tags!r}. Pass a list of texts")
+        raise TypeError(f"tags must be a list of texts, found {tags!r}")
 
     def decorate(function: Callable[..., Any], entry_name: str) -> Callable[..., Any]:
         entry = _build_tool_entry(function, entry_name, description, input_schema, output_schema)

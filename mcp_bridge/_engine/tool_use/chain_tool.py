@@ -20,7 +20,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._engine.tool_use.steps import ChainStep, resolve_path
 from mcp_bridge._protocol.wire.outcomes import TABLE, to_error_result
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._runtime.cancellation import DeadlineClock
 
 _FINAL_CODES = frozenset(
@@ -165,7 +165,7 @@ class ChainTool(CheckedHandler, PlanningHandler):
             return ToolResult(success=False, output=output, error=text, code="chain_failed")
         if not notes:
             return output
-        texts = notes if output is None else [as_text(output), *notes]
+        texts = notes if output is None else [to_plain_text(output), *notes]
         return ToolResult(success=True, output=output, content=[Text(text) for text in texts])
 
     def _select_output(self, context: dict[str, Any]) -> Any:

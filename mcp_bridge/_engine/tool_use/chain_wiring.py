@@ -89,7 +89,7 @@ def find_wiring_problems(
     """Yield the problems of a chain of existing tools: missing and unknown arguments, and wrong types.
 
     `input_schema` is that of the chain, and `outputs` are the paths of its returned values. A value with an unknown
-    schema is not a problem.
+    schema is not a problem. The check ends at a tool that does not exist, which the caller reports.
     """
     context = ChainContext(is_open=not isinstance(input_schema.get("properties"), Mapping))
     context.add_properties(input_schema, "the input of the chain")
@@ -117,21 +117,21 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
     """Yield the problems of a step, each with its argument. `schema` is that of the step's tool."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
-    is_whole = step.takes_context
-    names = list(context.values) if is_whole else list({**step.input_mapping, **step.defaults})
+    names = list(context.values) if step.takes_context else list({**step.input_mapping, **step.defaults})
     required = schema.get("required")
-    may_have_more = is_whole and context.is_open
+    may_have_more = step.takes_context and context.is_open
     if isinstance(required, Sequence) and not may_have_more:
         missing = [name for name in required if name not in names]
         for name in missing:
             yield None, f"'{step.tool_name}' requires the argument '{name}'"
     # Patterns may allow any other name.
     if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
-        advice = _advise(properties, is_whole=is_whole)
+        advice = _advise(properties, takes_context=step.takes_context)
         unknown = [name for name in names if name not in properties]
         for name in unknown:
-            yield None if is_whole else name, f"'{step.tool_name}' has no argument '{name}'. {advice}"
-    if is_whole:
+            argument = None if step.takes_context else name
+            yield argument, f"'{step.tool_name}' has no argument '{name}'. {advice}"
+    if step.takes_context:
         for target in names:
             yield from _check_type(target, context.values[target], properties, schema)
     for target, source in step.input_mapping.items():
@@ -141,6 +141,7 @@ def _check_step(step: ChainStep, schema: Mapping[str, Any], context: ChainContex
         elif value is not None:
             yield from _check_type(target, value, properties, schema)
     for target, constant in step.defaults.items():
+        # References in the schema of the property resolve in these `$defs`.
         constant_schema = {"$defs": schema.get("$defs", {}), "allOf": [properties.get(target, {})]}
         for problem in validate(constant, constant_schema).errors:
             yield target, problem.removeprefix("$: ")
@@ -166,9 +167,9 @@ def _format_types(types: frozenset[str]) -> str:
     return " or ".join(simplify_types(types)) or "nothing"
 
 
-def _advise(properties: Mapping[str, Any], *, is_whole: bool) -> str:
+def _advise(properties: Mapping[str, Any], *, takes_context: bool) -> str:
     """Return a hint for an error about an unknown argument: the arguments of the tool, and why the step passes more."""
-    if not is_whole:
+    if not takes_context:
         return _format_names(properties) if properties else "It has no arguments"
     reason = "This step has no `input`, so it passes the whole context"
     if not properties:

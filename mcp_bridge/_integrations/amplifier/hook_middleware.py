@@ -38,7 +38,7 @@ from mcp_bridge._protocol.wire.messages import ROLES, render_messages
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.protocol_versions import STATELESS
 from mcp_bridge._protocol.wire.tools import INPUT
-from mcp_bridge._protocol.wire.values import Unreadable, as_text, to_plain, to_result
+from mcp_bridge._protocol.wire.values import Unreadable, to_plain, to_plain_text, to_result
 
 
 class SessionHooks(Protocol):
@@ -342,7 +342,7 @@ def _append_texts(result: ToolResult, texts: Sequence[InjectedText]) -> ToolResu
         repeats_error = result.is_error and result.output == result.error_text
         content = []
         if not is_empty and not repeats_error:
-            content = [Text(as_text(result.output))]
+            content = [Text(to_plain_text(result.output))]
     elif isinstance(content, str | bytes | Content):
         content = [content]
     blocks = list(content)
@@ -361,12 +361,12 @@ def _read_changed_messages(data: Mapping[str, Any], messages: Sequence[Any], tex
     if new_messages != messages and isinstance(new_messages, Sequence) and not isinstance(new_messages, str):
         return [_read_message(message) for message in new_messages]
     prompt = data.get("prompt", text)
-    return None if prompt == text else [Message(Text(as_text(prompt)))]
+    return None if prompt == text else [Message(Text(to_plain_text(prompt)))]
 
 
 def _read_message(message: Any) -> Message:
     if not isinstance(message, Mapping):
-        return Message(Text(as_text(message)))
+        return Message(Text(to_plain_text(message)))
     return Message(to_content(message.get("content", "")), _check_role(message.get("role")))
 
 

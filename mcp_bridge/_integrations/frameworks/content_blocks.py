@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from mcp_bridge._contracts.content import Content, ResourceLink, Text
-from mcp_bridge._protocol.wire.values import as_text, from_bytes
+from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text
 
 _DEFAULT_TYPES = {"image": "image/png", "audio": "audio/wav"}
 
@@ -61,4 +61,4 @@ def from_mapping(block: Mapping[str, Any]) -> Content:
         return from_base64(data, mime_type)
     if isinstance(url, str):
         return from_url(url, mime_type)
-    return Text(as_text(dict(block)))
+    return Text(to_plain_text(dict(block)))

@@ -35,7 +35,7 @@ from mcp_bridge._integrations.frameworks.sdk_server import (
     return_failure,
 )
 from mcp_bridge._integrations.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 
 PACKAGE = "fastmcp"
@@ -219,7 +219,7 @@ def _convert_value(tool: Any, value: Any) -> Any:
         if inspect.isgenerator(value):
             value = list(value)
         return _convert_result(tool.convert_result(value))
-    content = [Text(value if value_class is str else as_text(value))]
+    content = [Text(value if value_class is str else to_plain_text(value))]
     if schema is None:
         return ToolResult(success=True, content=content)
     if schema.get("x-fastmcp-wrap-result"):

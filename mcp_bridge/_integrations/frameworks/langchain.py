@@ -22,7 +22,7 @@ from mcp_bridge._integrations.frameworks.common import (
 )
 from mcp_bridge._integrations.frameworks.content_blocks import from_mapping
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "langchain_core"
@@ -112,7 +112,7 @@ def _convert_returned(value: Any) -> Any:
     else:
         content: list[Content] = []
         for item in message.content:
-            content.append(from_mapping(item) if isinstance(item, Mapping) else Text(as_text(item)))
+            content.append(from_mapping(item) if isinstance(item, Mapping) else Text(to_plain_text(item)))
         fields["content"] = content
     return ToolResult(**fields)
 

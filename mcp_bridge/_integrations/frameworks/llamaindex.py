@@ -20,7 +20,7 @@ from mcp_bridge._integrations.frameworks.common import (
 )
 from mcp_bridge._integrations.frameworks.content_blocks import from_base64, from_file, from_url
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge._protocol.wire.values import as_text, from_bytes
+from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llama_index"
@@ -95,7 +95,7 @@ def _convert_block(block: Any) -> Content:
     for key, mime_key, family in _MEDIA:
         if hasattr(block, key):
             return _convert_media(block, getattr(block, key), _build_mime_type(getattr(block, mime_key, None), family))
-    return Text(as_text(block))
+    return Text(to_plain_text(block))
 
 
 def _convert_media(block: Any, data: Any, mime_type: str | None) -> Content:

@@ -15,7 +15,7 @@ from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, get_description, get_tool_name, is_a, to_json_schema
 from mcp_bridge._integrations.frameworks.content_blocks import from_file, from_url
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
-from mcp_bridge._protocol.wire.values import as_text, from_bytes
+from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 
 PACKAGE = "llm"
@@ -84,7 +84,7 @@ def _convert_returned(value: Any) -> Any:
         return value.output
     content: list[Content] = []
     if value.output is not None:
-        content.append(Text(as_text(value.output)))
+        content.append(Text(to_plain_text(value.output)))
     content += [_convert_attachment(item) for item in value.attachments]
     return ToolResult(success=True, output=value.output, content=content)
 

@@ -26,7 +26,7 @@ from mcp_bridge._integrations.frameworks.common import (
     to_json_schema,
 )
 from mcp_bridge._integrations.frameworks.content_blocks import from_base64, from_url
-from mcp_bridge._protocol.wire.values import as_text, to_result
+from mcp_bridge._protocol.wire.values import to_plain_text, to_result
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge._runtime.exact_json import dump_json, load_json
 from mcp_bridge._runtime.third_party import resolve_awaitable
@@ -92,7 +92,7 @@ class _ToolCaller:
         except Exception as error:
             return await self._convert_error(error, context)
         if failures:
-            return make_failure(as_text(value))
+            return make_failure(to_plain_text(value))
         rejection = await self._run_guardrails(
             "tool_output_guardrails", "ToolOutputGuardrailData", context, output=value
         )
@@ -108,7 +108,7 @@ class _ToolCaller:
             if format_timeout is None or tool.timeout_behavior != "error_as_result":
                 text = f"The tool did not finish within {float(tool.timeout_seconds):g} seconds and was stopped."
                 return make_failure(text, ToolTimeout.code)
-            return make_failure(as_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
+            return make_failure(to_plain_text(await resolve_awaitable(format_timeout(context, error))), "timeout")
         # The arguments are valid by the schema, but the function of the tool rejects them.
         if is_a(error, PACKAGE, "ModelBehaviorError"):
             lines = [str(error)]
@@ -160,7 +160,7 @@ def _convert_returned(tool: Any, value: Any) -> ToolResult:
     for item in items:
         block = _convert_block(item)
         if block is None:
-            content.append(Text(as_text(item)))
+            content.append(Text(to_plain_text(item)))
         else:
             content.append(block)
             has_blocks = True

@@ -29,7 +29,7 @@ from mcp_bridge._integrations.frameworks.common import (
 from mcp_bridge._integrations.frameworks.content_blocks import from_url
 from mcp_bridge._integrations.frameworks.toolboxes import CLOSE_TIMEOUT, Toolbox
 from mcp_bridge._json_schema.inlining import inline_definitions
-from mcp_bridge._protocol.wire.values import as_text, from_bytes, to_result
+from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text, to_result
 from mcp_bridge._runtime.event_loop import is_on_asyncio
 from mcp_bridge._runtime.third_party import resolve_awaitable
 
@@ -174,7 +174,7 @@ class _ToolsetCaller:
     def _convert_error(self, error: Exception) -> ToolResult:
         """Return a failure for an error whose text is for the model. Raises any other error."""
         if is_a(error, PACKAGE, "ModelRetry", "ToolFailed"):
-            return make_failure(as_text(getattr(error, "message", "")))
+            return make_failure(to_plain_text(getattr(error, "message", "")))
         if is_a(error, PACKAGE, "CallDeferred"):
             raise ToolUnavailable("This tool defers its result, which only an agent can wait for.")
         raise error
@@ -204,7 +204,7 @@ def _wrap_output(result: ToolResult, schema: Json) -> ToolResult:
     has_wrapper = isinstance(output, dict) and "result" in output
     if not needs_wrapper or has_wrapper:
         return result
-    content = result.content if result.content is not None else [Text(as_text(output))]
+    content = result.content if result.content is not None else [Text(to_plain_text(output))]
     return replace(result, output={"result": output}, content=content)
 
 
@@ -228,7 +228,7 @@ def _convert_returned(value: Any) -> ToolResult:
     if value is None:
         return replace(result, content=extra_content, meta=meta)
     # With content, the output would not be shown to the model, so it is the first block.
-    output_content = result.content or [Text(as_text(result.output))]
+    output_content = result.content or [Text(to_plain_text(result.output))]
     return replace(result, content=[*output_content, *extra_content], meta=meta)
 
 
@@ -241,4 +241,4 @@ def _convert_block(item: Any) -> Content:
         return Text(item.content)
     if is_a(item, PACKAGE, "UploadedFile"):
         return Text(f"[a file stored at {item.provider_name} as {item.file_id}]")
-    return Text(as_text(item))
+    return Text(to_plain_text(item))

@@ -38,7 +38,7 @@ from mcp_bridge._integrations.frameworks.toolboxes import Toolbox
 from mcp_bridge._json_schema.uri_templates import check_template, parse_template_variables
 from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.outcomes import REQUIRED
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 
 Handler = Callable[..., Any]
 # The names that FastMCP and the SDK give to a server without a name.
@@ -271,7 +271,7 @@ def convert_block(block: Any) -> Content:
     if block.type == "text" and block.annotations is None and block.meta is None:
         return Text(block.text)
     content = from_block(dump_json(block))
-    return content if isinstance(content, Content) else Text(as_text(content))
+    return content if isinstance(content, Content) else Text(to_plain_text(content))
 
 
 async def return_failure(call: Awaitable[Any], package: str, *, missing: str | None = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.content import Content, InjectedText
 from mcp_bridge._contracts.tool import ToolResult
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 
 FAILED = "Tool failed"
 """The error of a failure without a text."""
@@ -114,6 +114,6 @@ def to_provider_fields(result: ToolResult) -> dict[str, Any]:
     # Only a text can be followed by further texts.
     if texts:
         if value is not None:
-            texts.insert(0, as_text(value))
+            texts.insert(0, to_plain_text(value))
         value = "\n\n".join(texts)
     return {"success": True, "result": value, "error": None}

@@ -8,7 +8,7 @@ from mcp_bridge._contracts.prompt import PromptEntry
 from mcp_bridge._contracts.resource import ResourceEntry, ResourceTemplate
 from mcp_bridge._protocol.wire.annotations import render_icons, select_annotations
 from mcp_bridge._protocol.wire.protocol_versions import ICONS, STRUCTURED, has_feature
-from mcp_bridge._protocol.wire.values import as_text, to_plain_mapping
+from mcp_bridge._protocol.wire.values import to_plain_mapping, to_plain_text
 
 
 def render_resource(entry: ResourceEntry, version: str) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def render_prompt(entry: PromptEntry, version: str) -> dict[str, Any]:
     for argument in entry.arguments:
         fields: dict[str, Any] = {"name": argument.name, "required": bool(argument.required)}
         if argument.title and has_feature(version, STRUCTURED):
-            fields["title"] = as_text(argument.title)
+            fields["title"] = to_plain_text(argument.title)
         if argument.description:
-            fields["description"] = as_text(argument.description)
+            fields["description"] = to_plain_text(argument.description)
         arguments.append(fields)
     if arguments:
         prompt["arguments"] = arguments
@@ -41,11 +41,11 @@ def render_prompt(entry: PromptEntry, version: str) -> dict[str, Any]:
 def _render_common_fields(
     entry: ResourceEntry | ResourceTemplate | PromptEntry, name: str, version: str
 ) -> dict[str, Any]:
-    fields: dict[str, Any] = {"name": as_text(name)}
+    fields: dict[str, Any] = {"name": to_plain_text(name)}
     if entry.title and has_feature(version, STRUCTURED):
-        fields["title"] = as_text(entry.title)
+        fields["title"] = to_plain_text(entry.title)
     if entry.description:
-        fields["description"] = as_text(entry.description)
+        fields["description"] = to_plain_text(entry.description)
     if has_feature(version, ICONS) and (icons := render_icons(entry.icons)):
         fields["icons"] = icons
     if has_feature(version, STRUCTURED) and (meta := to_plain_mapping(entry.meta)):
@@ -56,7 +56,7 @@ def _render_common_fields(
 def _render_resource_fields(entry: ResourceEntry | ResourceTemplate) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if entry.mime_type:
-        fields["mimeType"] = as_text(entry.mime_type)
+        fields["mimeType"] = to_plain_text(entry.mime_type)
     if annotations := select_annotations(entry.annotations):
         fields["annotations"] = annotations
     return fields

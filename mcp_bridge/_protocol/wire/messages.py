@@ -12,7 +12,7 @@ from mcp_bridge._contracts.content import Content, Message
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.content import render_block
 from mcp_bridge._protocol.wire.content_reader import from_block
-from mcp_bridge._protocol.wire.values import Unreadable, as_block, to_plain, to_plain_mapping
+from mcp_bridge._protocol.wire.values import Unreadable, to_block, to_plain, to_plain_mapping
 
 ROLES = ("user", "assistant")
 
@@ -43,7 +43,7 @@ def render_messages(content: Iterable[Any], version: str) -> list[dict[str, Any]
             messages.append(to_plain_mapping(item))
             continue
         message = item if isinstance(item, Message) else Message(item)
-        block = message.content if isinstance(message.content, Content) else as_block(message.content)
+        block = message.content if isinstance(message.content, Content) else to_block(message.content)
         messages.append({"role": message.role, "content": render_block(block, version)})
     return messages
 
@@ -54,9 +54,9 @@ def _to_message(item: Any) -> Message:
         item = Message(item["content"], item["role"])
     elif hasattr(type(item), "model_fields") and {"role", "content"} <= set(type(item).model_fields):
         # This is a message of the MCP SDK.
-        item = Message(as_block(item.content), item.role)
+        item = Message(to_block(item.content), item.role)
     if not isinstance(item, Message):
-        return Message(as_block(item))
+        return Message(to_block(item))
     if item.role not in ROLES:
         raise Unreadable(f"the role of a message must be one of {', '.join(ROLES)}, found {to_plain(item.role)!r}")
     if isinstance(item.content, Mapping):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mcp_bridge._contracts import errors
 from mcp_bridge._contracts.jsonrpc import INVALID_PARAMS, MISSING_CAPABILITY
 from mcp_bridge._contracts.tool import ToolResult
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 
 REQUIRED = "requiredCapabilities"
 """The key in `_meta` of a result for the capabilities that the client would need."""
@@ -126,7 +126,7 @@ def _add_output(content: Any, output: Any) -> list[Any]:
 
     blocks = [*content] if isinstance(content, list | tuple) else [content]
     if output is not None:
-        text = as_text(output)
+        text = to_plain_text(output)
         if not any(isinstance(block, Text) and block.text == text for block in blocks):
             blocks.append(Text(text))
     return blocks

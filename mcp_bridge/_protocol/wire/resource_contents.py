@@ -8,7 +8,7 @@ from typing import Any
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._protocol.wire.content import render_block
-from mcp_bridge._protocol.wire.values import as_text, detect_mime_type, to_data, to_text
+from mcp_bridge._protocol.wire.values import detect_mime_type, to_data, to_plain_text, to_text
 
 JSON = "application/json"
 
@@ -39,7 +39,7 @@ def render_contents(result: ToolResult, version: str) -> list[dict[str, Any]]:
         resource: dict[str, Any] | None = block.get("resource")
         if resource is None:
             # `render_block` could not render the item, and returned a text block that says so.
-            uri = as_text(item.uri) if isinstance(item, EmbeddedResource) else ""
+            uri = to_plain_text(item.uri) if isinstance(item, EmbeddedResource) else ""
             resource = {"uri": uri, "text": block["text"]}
         if "_meta" in block:
             resource["_meta"] = block["_meta"]

@@ -78,11 +78,11 @@ def to_result(value: Any) -> ToolResult:
     if is_sdk_content(type(value)):
         return _read_sdk_value(value)
     if isinstance(value, Content | bytes | bytearray):
-        return ToolResult(success=True, content=(as_block(value),))
+        return ToolResult(success=True, content=(to_block(value),))
     if isinstance(value, list | tuple):
         for item in value:
             if isinstance(item, Content | bytes | bytearray) or is_sdk_content(type(item)):
-                return ToolResult(success=True, content=tuple(map(as_block, value)))
+                return ToolResult(success=True, content=tuple(map(to_block, value)))
     # orjson would write the value of an enum, but the enum itself would stay in the output.
     output = value.value if isinstance(value, Enum) else value
     if (encoding := _encode_plain(output)) is not None:
@@ -107,10 +107,10 @@ def _read_sdk_value(value: Any) -> ToolResult:
     data = _dump_sdk_value(value)
     # Only blocks have a type.
     if "type" in data:
-        return ToolResult(success=True, content=(as_block(value),))
+        return ToolResult(success=True, content=(to_block(value),))
     from mcp_bridge._contracts.content import Text
 
-    content = tuple(map(as_block, value.content))
+    content = tuple(map(to_block, value.content))
     output, meta = data.get("structuredContent"), data.get("_meta")
     if not data.get("isError", False):
         return ToolResult(success=True, output=output, content=content, meta=meta)
@@ -130,17 +130,24 @@ def _dump_sdk_value(value: Any) -> dict[str, Any]:
 
 
 def _normalize_result(value: ToolResult) -> ToolResult:
-    """Return a handler's own result with a plain output, and with an error and a code as text."""
+    """Return a handler's own result with values that can be sent: a plain output, and an error and a code as text.
+
+    An error that is a mapping remains one.
+    """
     if not isinstance(value.error, _OPTIONAL_TEXT) or not isinstance(value.code, _OPTIONAL_TEXT):
-        error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _as_optional_text(value.error)
-        code = _as_optional_text(value.code)
+        error = to_plain_mapping(value.error) if isinstance(value.error, Mapping) else _to_optional_text(value.error)
+        code = _to_optional_text(value.code)
         return dataclasses.replace(value, output=to_plain(value.output), error=error, code=code, encoded=None)
     if value.output is None and value.encoded is None:
         return value
     encoding = _encode_plain(value.output)
     if encoding is not None:
-        return value if value.encoded in (None, encoding) else dataclasses.replace(value, encoded=encoding)
+        if value.encoded is None or value.encoded == encoding:
+            return value
+        # The encoding belongs to another output.
+        return dataclasses.replace(value, encoded=encoding)
     if not value.success:
+        # A strict conversion may raise, and its error would replace that of the tool.
         return dataclasses.replace(value, output=to_plain(value.output), encoded=None)
     output, note = _convert_output(value.output)
     content = note if value.content is None else value.content
@@ -164,8 +171,8 @@ def make_text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _as_optional_text(value: Any) -> str | None:
-    return None if value is None else as_text(value)
+def _to_optional_text(value: Any) -> str | None:
+    return None if value is None else to_plain_text(value)
 
 
 def sanitize_text(text: Any) -> str:
@@ -173,7 +180,7 @@ def sanitize_text(text: Any) -> str:
     return str(to_plain(text)) if isinstance(text, str) else ""
 
 
-def as_text(value: Any) -> str:
+def to_plain_text(value: Any) -> str:
     """Return text unchanged, and any other value as compact JSON. Raises Unreadable as `to_plain` does."""
     return to_text(to_plain(value))
 
@@ -372,7 +379,7 @@ Enums come first, because they can also be a str or an int. Text and bytes come 
 """
 
 
-def as_block(item: Any) -> Content:
+def to_block(item: Any) -> Content:
     """Return content unchanged, bytes as an image, audio or resource, and anything else as text.
 
     Raises Unreadable as `to_data` does.
@@ -395,7 +402,7 @@ def as_block(item: Any) -> Content:
 
 
 def detect_mime_type(data: bytes) -> str:
-    """Return the media type of an image or of audio by its signature, and application/octet-stream for other bytes."""
+    """Return the media type of an image, audio or PDF by its signature, or else application/octet-stream."""
     for signature, mime_type in _SIGNATURES:
         if data.startswith(signature):
             return mime_type
@@ -413,6 +420,7 @@ def from_bytes(data: bytes, mime_type: str | None = None, uri: str | None = None
         return Image(data, media_type)
     if media_type.startswith("audio/"):
         return Audio(data, media_type)
+    # MCP requires a URI for each resource. Bytes of a handler have none, so this one only states their type.
     return EmbeddedResource(uri or f"data:{media_type}", data, media_type)
 
 

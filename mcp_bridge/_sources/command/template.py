@@ -19,7 +19,7 @@ from itertools import chain, product
 from typing import Any
 
 from mcp_bridge._contracts.errors import InvalidArguments
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 
 _PLACEHOLDER = re.compile(
     r"\{\{(?P<literal>[A-Za-z_][\w-]*)\}\}|\{(?P<name>[A-Za-z_][\w-]*)(?::(?P<separator>[^{}]*))?\}"
@@ -213,7 +213,7 @@ def _convert_value(name: str, value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         # JSON Schema accepts 1.0 as an integer, programs usually do not.
         value = int(value)
-    text = value if isinstance(value, str) else as_text(value)
+    text = value if isinstance(value, str) else to_plain_text(value)
     if "\0" in text:
         raise InvalidArguments([f"$.{name}: {_NULL_PROBLEM}"])
     try:

@@ -15,7 +15,7 @@ from mcp_bridge._contracts.content import Content, Text
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge._json_schema.validator import Validator
-from mcp_bridge._protocol.wire.values import as_text, from_bytes
+from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text
 from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._runtime.http_client.requests import HttpResponse
 from mcp_bridge._runtime.urls import split_url
@@ -76,7 +76,7 @@ def to_result(response: HttpResponse, parameters: Mapping[str, str], *, has_sche
             return ToolResult(success=True, output=_decode_body(response), meta=meta)
         if not note:
             return ToolResult(success=True, output=output, meta=meta)
-        return ToolResult(success=True, output=output, content=[Text(as_text(output)), Text(note)], meta=meta)
+        return ToolResult(success=True, output=output, content=[Text(to_plain_text(output)), Text(note)], meta=meta)
     if not _is_text(media_type) and (media_type or not _is_utf8(response.body)):
         file = from_bytes(response.body, media_type or "application/octet-stream", response.url)
         return ToolResult(success=True, content=[file, Text(note)] if note else [file], meta=meta)
@@ -94,7 +94,7 @@ def note_differences(result: ToolResult, validator: Validator) -> ToolResult:
     output = result.output
     if isinstance(output, dict) and validator.is_valid(output):
         return result
-    content = result.content if result.content is not None else [Text(as_text(output))]
+    content = result.content if result.content is not None else [Text(to_plain_text(output))]
     replacement: dict[str, Any] = {}
     problems = ["$: expected JSON"]
     if output is not None:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.merging import relax_one_of
-from mcp_bridge._json_schema.size_limits import MAX_SUBSCHEMAS, iter_values, sum_references
+from mcp_bridge._json_schema.size_limits import MAX_EXPANDED_VALUES, iter_values, sum_references
 from mcp_bridge._json_schema.type_sets import list_types
 from mcp_bridge._json_schema.walking import COMBINATORS, get_list, get_mapping, list_references, walk_applied_schemas
 from mcp_bridge._sources.openapi.document import ApiDocument, Json, as_mapping, clean_name, number_name
@@ -47,7 +47,7 @@ MAX_DEPTH = 48
 """The maximum depth of a schema between two references. Clients reject deep schemas, and so does validation."""
 BUDGETS = (4_000, 400, 0)
 """The budgets for the definitions of a tool, in numbers of values. The next one is tried if references multiply the
-values beyond what validation accepts (MAX_SUBSCHEMAS)."""
+values beyond what validation accepts (MAX_EXPANDED_VALUES)."""
 _SUBSCHEMA_KEYWORDS = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 MAX_MEMBERS = 300
 """The maximum number of schemas that are read for one value, through references and combinators such as `allOf`."""
@@ -129,7 +129,7 @@ class SchemaConverter:
                 if schema_of_name:
                     values[name] = self._definitions[name].values
                     references[name] = self._definitions[name].references
-            if budget == 0 or sum_references("", values, references) <= MAX_SUBSCHEMAS:
+            if budget == 0 or sum_references("", values, references) <= MAX_EXPANDED_VALUES:
                 break
         return {**schema, "$defs": definitions}
 

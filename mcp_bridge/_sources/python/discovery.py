@@ -75,7 +75,9 @@ def discover_foreign_tools(module: ModuleType, names: Collection[str], discovere
     if not any(is_server(getattr(module, name, None)) for name in names):
         _add_server(module, discovered)
     for name, value in vars(module).items():
-        if not name.startswith("_") and is_foreign(value) and not issubclass(type(value), type):
+        # A class is no tool. isinstance would read `__class__`, which third-party code may define.
+        is_class = issubclass(type(value), type)
+        if not name.startswith("_") and is_foreign(value) and not is_class:
             discovered.add_tool(prefix + name, value)
     return remaining_names
 

@@ -31,7 +31,7 @@ from mcp_bridge._protocol.wire.content_reader import from_block
 from mcp_bridge._protocol.wire.meta_keys import SERVER_INFO
 from mcp_bridge._protocol.wire.outcomes import REQUIRED
 from mcp_bridge._protocol.wire.tools import ERROR_CODE, META, join_texts
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._upstream.trust.screening import find_hidden_text, screen_question, shorten_text
 
 Json = Mapping[str, Any]
@@ -221,7 +221,7 @@ def _read_required_capabilities(data: Any) -> dict[str, Any]:
 
 def _read_block(block: Any) -> Content:
     content = from_block(block) if isinstance(block, dict) else block
-    return content if isinstance(content, Content) else Text(as_text(content))
+    return content if isinstance(content, Content) else Text(to_plain_text(content))
 
 
 def _read_meta(result: Json) -> Json | None:

@@ -27,7 +27,7 @@ MAX_FOLLOWED = 1024
 OPEN_TIMEOUT = 2.0
 """Seconds that a server may take to confirm a subscription or a new stream of changes."""
 RETRY_INTERVAL = 0.5
-"""Seconds before a stream of changes that the server has closed is opened again."""
+"""Seconds before a stream of changes is opened again after the server has closed it."""
 
 
 class ResourceFollower:
@@ -47,7 +47,7 @@ class ResourceFollower:
         self._reviewed: anyio.Event | None = None
 
     def follow_resource(self, uri: str, *, is_wanted: bool) -> None:
-        """Begin or end to follow a resource, if the server has it."""
+        """Start or stop following a resource, if the server has it."""
         uri = normalize_uri(uri)
         if is_wanted:
             self._wanted.add(uri)
@@ -95,17 +95,17 @@ class ResourceFollower:
             self._finish_review(None)
 
     def _review_later(self, uris: Iterable[str]) -> None:
-        """Let `run` review these resources. It begins with all wanted ones, so without a connection none are noted."""
+        """Let `run` review these resources. Without a connection, none are noted: `run` begins with all wanted ones."""
         if self._reviewed is not None:
             self._pending.update(uris)
             self._changed.set()
 
     def _finish_review(self, next_event: anyio.Event | None) -> None:
         """Release the tasks waiting for a review. `next_event` is for the next one, or None at the end."""
-        last_event = self._reviewed
+        previous_event = self._reviewed
         self._reviewed = next_event
-        if last_event is not None:
-            last_event.set()
+        if previous_event is not None:
+            previous_event.set()
 
     def _should_follow(self, uri: str) -> bool:
         is_offered = uri in self._spellings or any(template.match(uri) is not None for template in self._templates)
@@ -157,6 +157,8 @@ class _StreamSubscription:
                 try:
                     await self._session.receive_changes(uris, on_open=open_event.set)
                 except RpcError as error:
+                    # A server without this method never reports changes. After any other error, the stream is opened
+                    # again, as after its end.
                     if error.code == METHOD_NOT_FOUND:
                         open_event.set()
                         return

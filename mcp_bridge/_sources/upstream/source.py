@@ -158,7 +158,7 @@ class UpstreamSource(Source):
     def disable_recording(self) -> None:
         """Write no files from now on."""
         self._writes_catalogue = False
-        self.guard.records = False
+        self.guard.can_write_lock = False
 
     def request_attempt(self) -> None:
         """Try to connect soon, if there is no connection."""
@@ -336,12 +336,12 @@ class UpstreamSource(Source):
     def _publish_offer(self, offer: Offer) -> None:
         if offer != self._published:
             self._published = offer
-            self._publish(self.guard.review(offer, is_stored=not self._has_connected))
+            self._publish(self.guard.review(offer, is_from_catalogue=not self._has_connected))
 
     def _publish_again(self) -> None:
         """Review the last offer again, because the user has accepted definitions."""
         if self._published is not None:
-            self._publish(self.guard.review(self._published, is_stored=not self._has_connected))
+            self._publish(self.guard.review(self._published, is_from_catalogue=not self._has_connected))
 
     def _set_state(self, state: SourceState, reason: str) -> None:
         old = self.status

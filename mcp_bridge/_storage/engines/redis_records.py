@@ -26,6 +26,7 @@ end
 """KEYS: 1 all tasks by the time at which they expire, 2 the sizes of results, 3 the sum of these sizes."""
 _CREATE = f"""{_FORGET}
 local id, now, expires = ARGV[1], ARGV[2], ARGV[3]
+-- A record of this task has an order, the mark of an abandoned task has none.
 if redis.call('EXISTS', KEYS[4]) == 1 then return redis.call('HEXISTS', KEYS[4], 'order') end
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do forget(old) end
 redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now)
@@ -43,7 +44,7 @@ return 1
 the maximum number of tasks, that of the client, the maximum size of all results, the order, the state, and the seconds
 within which the task must be queued.
 
-Returns 0 if a limit is reached or the task is abandoned.
+Returns 1 if the record is stored, also if it was before, and 0 if a limit is reached or the task is abandoned.
 """
 _BEGIN = """
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return nil end
@@ -154,10 +155,11 @@ class TaskRecords:
         return bool(await self._create(self._get_keys(order.id, order.client), values))
 
     async def begin_run(self, task_id: str, message: bytes | None) -> tuple[int, TaskRecord] | None:
-        """Begin a new run of a task. `message` is the id of its message in the queue, which begins with the time.
+        """Begin a new run of a task. `message` is the id of its message in the queue.
 
         Returns how many runs were begun and not released, and the record; None if the task has ended or is abandoned.
         """
+        # The id of a message in a stream of Redis is the time in milliseconds, a hyphen and a number.
         queue_time = (message or b"0").partition(b"-")[0]
         fields = await self._begin((self._key(task_id), self._answers(task_id)), (queue_time,))
         if fields is None:
@@ -167,7 +169,10 @@ class TaskRecords:
         return attempts, TaskRecord(TaskOrder(**{**load_json(order), **counts}), _decode_state(state))
 
     async def release_run(self, task_id: str, *, has_failed: bool) -> None:
-        """Do not count the latest run as one whose process has ended: it was ended on purpose, or has failed."""
+        """Take back the count of the latest run, so that it does not count as a crash of its process.
+
+        The run was ended on purpose, or has failed.
+        """
         await self._release((self._key(task_id),), (int(has_failed),))
 
     async def change_state(self, order: TaskOrder, state: TaskState, *, by_run: bool) -> bool:
@@ -181,7 +186,7 @@ class TaskRecords:
         await self._remove(self._get_keys(order.id, order.client), (order.id, self._channel))
 
     async def abandon_record(self, order: TaskOrder) -> None:
-        """Remove a task, which may be created later, and must not run."""
+        """Remove a task that must not run, even if the request that creates it arrives later."""
         await self._abandon(self._get_keys(order.id, order.client), (order.id, self._channel, ABANDONED_TTL))
 
     async def find_record(self, task_id: str) -> TaskRecord | None:
@@ -215,7 +220,10 @@ class TaskRecords:
         return [load_json(answer) for answer in answers]
 
     async def follow_changes(self) -> AsyncGenerator[str | None, None]:
-        """Yield the ids of tasks that change. At first, yield None: any task may have changed before."""
+        """Yield None, and then the id of each task that changes.
+
+        None means that any task may have changed before, so the caller has to read all of them again.
+        """
         async with self._redis.pubsub(ignore_subscribe_messages=True) as pubsub:
             await pubsub.subscribe(self._channel)
             yield None

@@ -21,12 +21,14 @@ class Admission:
     """The state of an app: whether it runs or shuts down, and its requests in flight.
 
     During the shutdown, only messages of calls in flight are admitted: answers to questions, notifications, the next
-    round of a call with questions, resumed streams, and the end of sessions. `body` is the maximum number of bytes of a
-    request's body.
+    round of a call with questions, resumed streams, and the end of sessions.
+
+    Args:
+        body: The maximum number of bytes of a request's body.
 
     Attributes:
         counter: Counts the requests for which the shutdown waits. It ends listen streams, so they are not counted.
-        tasks: Runs requests that outlive their connections, while the app runs.
+        tasks: Runs requests that outlive their connections. The lifespan of the app sets it.
         is_running: Whether the lifespan of the app has begun.
         is_ending: Whether new requests are rejected.
     """
@@ -52,6 +54,7 @@ class Admission:
         Messages of clients with a stream are always admitted, because the official client closes its stream, with all
         calls in flight, after the first rejected message.
         """
+        # For an invalid message, this is the error response.
         message = parse_message(await request.read_body(self._body))
         if isinstance(message, bytes):
             raise HttpRejection(400, message)
@@ -60,7 +63,10 @@ class Admission:
         return message
 
     def add_exchange(self, request: HttpRequest) -> asyncio.Task[Any]:
-        """Count the request of this task. It can be aborted from now on."""
+        """Add the request of this task, so that `abort` and `wait_until_empty` include it.
+
+        Unlike `counter`, this includes listen streams.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._exchanges[task] = request
@@ -71,8 +77,11 @@ class Admission:
         if not self._exchanges:
             self._last_removal.notify()
 
-    def read_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
-        """Return the rejection for the request of a cancelled task, or None if `abort` has not cancelled it."""
+    def take_abortion(self, task: asyncio.Task[Any]) -> HttpRejection | None:
+        """Return the rejection for a task that `abort` has cancelled, and undo the cancellation.
+
+        Return None if something else has cancelled the task.
+        """
         abortion = self._exchanges[task].abortion
         if abortion is not None:
             task.uncancel()

@@ -137,7 +137,7 @@ class BridgeApp:
         except HttpRejection as error:
             rejection = error
         except asyncio.CancelledError:
-            rejection = self._admission.read_abortion(task)
+            rejection = self._admission.take_abortion(task)
             if rejection is None:
                 raise
         finally:

@@ -103,7 +103,8 @@ class DefinitionGuard:
 
     Attributes:
         pending: The definitions for the user to accept.
-        records: Whether the lock file is written. Commands that only inspect a server do not write it.
+        can_write_lock: Whether accepted definitions are written to the lock file. Commands that only inspect a server
+            do not write it.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class DefinitionGuard:
             lock: The lock file. Without it, definitions are remembered until the process ends.
         """
         self.pending: Sequence[PendingDefinition] = ()
-        self.records = True
+        self.can_write_lock = True
         self._server = server
         self._changes = changes
         self._lock = lock
@@ -140,17 +141,17 @@ class DefinitionGuard:
         """Keep accepted definitions in this file from now on."""
         self._lock = lock
 
-    def review(self, offer: Offer, *, is_stored: bool = False) -> Offer:
+    def review(self, offer: Offer, *, is_from_catalogue: bool = False) -> Offer:
         """Return the offer to publish, with a problem for each missing entry, and a note for each change.
 
-        If the offer `is_stored`, it comes from a stored catalogue. Its new definitions are not recorded, because the
-        server may have changed them since.
+        If the offer `is_from_catalogue`, which was stored by an earlier process, its new definitions are not recorded,
+        because the server may have changed them since.
         """
         problems, notes = list(offer.problems), list(offer.notes)
         tools = [_reduce_schemas(tool, notes) for tool in offer.tools]
         offer = replace(
             offer,
-            tools=[tool for tool in tools if _has_valid_schemas(tool, problems)],
+            tools=[tool for tool in tools if _has_valid_parts(tool, problems)],
             resources=[entry for entry in offer.resources if _has_valid_meta(entry, problems)],
             templates=[entry for entry in offer.templates if _has_valid_meta(entry, problems)],
             prompts=[
@@ -160,7 +161,7 @@ class DefinitionGuard:
             ],
         )
         if self._changes != "ignore":
-            offer = self._hold_back(offer, problems, is_stored=is_stored)
+            offer = self._hold_back(offer, problems, is_from_catalogue=is_from_catalogue)
         screen = TextScreen()
         server = None if offer.server is None else screen.screen_server(offer.server)
         offer = replace(
@@ -204,7 +205,7 @@ class DefinitionGuard:
             if str(pending.key) != name or compute_fingerprint(pending.current) != fingerprint:
                 continue
             accepted = {pending.key: pending.current}
-            if self._lock is not None and self.records:
+            if self._lock is not None and self.can_write_lock:
                 await to_thread.run_sync(self._lock.accept_definitions, self._server, accepted)
             self._remembered = {**(self._remembered or {}), **accepted}
             self._is_stale = True
@@ -220,7 +221,7 @@ class DefinitionGuard:
                 self._is_stale = False
                 republish()
 
-    def _hold_back(self, offer: Offer, problems: list[str], *, is_stored: bool) -> Offer:
+    def _hold_back(self, offer: Offer, problems: list[str], *, is_from_catalogue: bool) -> Offer:
         """Return the offer without pending entries, and add a problem for each of them."""
         definitions = describe_offer(offer)
         try:
@@ -234,7 +235,7 @@ class DefinitionGuard:
             return _remove_entries(offer, {key: _describe_unknown(key) for key in definitions}, None)
         self._is_readable = True
         new_definitions, pending = self._compare(definitions, accepted)
-        if new_definitions and not is_stored:
+        if new_definitions and not is_from_catalogue:
             self._accept(new_definitions, problems)
         self._set_pending(pending.values())
         state = "is published although" if self._changes == "warn" else "is not published:"
@@ -281,7 +282,7 @@ class DefinitionGuard:
 
     def _accept(self, new: Mapping[DefinitionKey, Definition], problems: list[str]) -> None:
         self._remembered = {**(self._remembered or {}), **new}
-        if self._lock is None or not self.records:
+        if self._lock is None or not self.can_write_lock:
             return
         try:
             self._lock.accept_definitions(self._server, new)
@@ -404,7 +405,7 @@ def _describe_excess(schema: Any) -> str | None:
     return None
 
 
-def _has_valid_schemas(tool: ToolEntry, problems: list[str]) -> bool:
+def _has_valid_parts(tool: ToolEntry, problems: list[str]) -> bool:
     """Return whether the parts of a tool are small enough and have no hidden texts. Add a problem for each fault."""
     tool_problems = []
     for side, schema in (("input", tool.input_schema), ("output", tool.output_schema)):

@@ -365,7 +365,7 @@ def test_a_method_without_its_instance_cannot_be_decorated(decorate: Any) -> Non
 
 
 def test_tags_that_are_text_are_an_error() -> None:
-    with pytest.raises(TypeError, match="tags are text"):
+    with pytest.raises(TypeError, match="tags must be a list of texts"):
         tool(tags="weather")  # type: ignore[call-overload]
 
 

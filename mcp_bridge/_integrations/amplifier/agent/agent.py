@@ -35,7 +35,7 @@ from mcp_bridge._integrations.amplifier.session import ModuleSession
 from mcp_bridge._integrations.amplifier.sessions.client_session import get_session_id
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
 from mcp_bridge._policies.approvals.gate import ApprovalGate
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 AGENT_TOOL = "run_agent"
@@ -177,7 +177,7 @@ class Agent:
         async with self._turns.setdefault(session, TurnQueue()).take_turn(ctx):
             execution = _AgentExecution(session, ctx, tools, self._approvals, name)
             with bind_value(AGENT_CALL, ctx), bind_value(AGENT_RUN, execution), BoundCall(call, ctx):
-                return await execution.run(as_text(task), provider), execution.hooks
+                return await execution.run(to_plain_text(task), provider), execution.hooks
 
     async def _has_conversation(self, ctx: RunningCall) -> bool:
         """Return whether the conversation has a session, or was stored by the context of an earlier process."""

@@ -42,7 +42,7 @@ class ModuleBehaviorTests:
         timeout: The timeout of a test, in seconds.
     """
 
-    # Without pytest, the suites run in `find_violations`. In pytest, it is imported before it collects these classes.
+    # If pytest runs these tests, it is imported already. Without pytest, `check_rule` runs them, and needs no marks.
     pytestmark: ClassVar[Any] = [sys.modules["pytest"].mark.anyio] if "pytest" in sys.modules else []
     mount_point: ClassVar[str]
 
@@ -52,7 +52,7 @@ class ModuleBehaviorTests:
     timeout: float = 10.0
 
     def create_coordinator(self) -> Any:
-        """Return a coordinator whose `approvals.answer` is the choice of the user."""
+        """Return a coordinator of this host with a simulated user, whose choice is set as `approvals.answer`."""
         if self.host == "native":
             return TestCoordinator(session_id=uuid4().hex)
         from mcp_bridge._integrations.amplifier.core import CoreCoordinator, CoreHooks
@@ -90,7 +90,7 @@ class ModuleBehaviorTests:
 
     def list_mounted(self, coordinator: Any) -> dict[str, Any]:
         """Return what is mounted at the mount point by name. Raises AssertionError if there is nothing."""
-        modules = list_mounted(coordinator, self.mount_point)
+        modules = find_modules_at(coordinator, self.mount_point)
         require(modules, f"`mount` mounted nothing at '{self.mount_point}'")
         return modules
 
@@ -105,7 +105,7 @@ class ModuleBehaviorTests:
     async def test_two_sessions_can_mount_it_at_once_with_the_same_result(self) -> None:
         async with self.mount_module() as first, self.mount_module() as second:
             names = sorted(self.list_mounted(first))
-            second_names = sorted(list_mounted(second, self.mount_point))
+            second_names = sorted(find_modules_at(second, self.mount_point))
         require(
             names == second_names,
             f"the first session has {', '.join(names)}, the second {', '.join(second_names) or 'nothing'}",
@@ -122,7 +122,7 @@ class ModuleBehaviorTests:
                     await resolve_awaitable(cleanup())
 
 
-def list_mounted(coordinator: Any, point: str) -> dict[str, Any]:
+def find_modules_at(coordinator: Any, point: str) -> dict[str, Any]:
     """Return what is mounted at a mount point by name. At `hooks`, these are the registrations of handlers."""
     if point == "hooks":
         handlers = {}

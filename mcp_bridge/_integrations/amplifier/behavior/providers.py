@@ -82,9 +82,14 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
     or an override of `open_situation`, that causes such a response. Without one they are skipped.
 
     Attributes:
-        situations: Further keys of the configuration for `text` (a text; by default the configuration alone causes
-            it), `models` (`list_models` works), `tool_call` (a call to the tool `measure`), `thinking` (with a
-            signature), `error` (the API reports an error) and `silence` (the API never responds).
+        situations: Further keys of the configuration for each of these situations:
+
+            - `text`: the response is a text,
+            - `models`: `list_models` works,
+            - `tool_call`: the response has a call of the tool `measure`,
+            - `thinking`: the response has reasoning with a signature,
+            - `error`: the API reports an error,
+            - `silence`: the API never responds.
         can_call_model: Whether the configuration alone causes the situations `text` and `models`.
     """
 
@@ -96,7 +101,8 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
     @asynccontextmanager
     async def open_situation(self, name: str) -> AsyncIterator[Any]:
         """Mount the provider with the configuration of a situation, and yield it. Without one, skip the rule."""
-        if name not in self.situations and (not self.can_call_model or name not in ("text", "models")):
+        needs_no_keys = self.can_call_model and name in ("text", "models")
+        if name not in self.situations and not needs_no_keys:
             skip_rule(f"there is no configuration for the situation '{name}'")
         async with self.open_module(**self.situations.get(name, {})) as provider:
             yield provider
@@ -258,6 +264,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
             try:
                 response = await provider.complete(self.build_request())
             except Exception as error:
+                # Each host has its own LLMError, so the name of the class decides.
                 names = [base.__name__ for base in type(error).__mro__]
                 require("LLMError" in names, f"`complete` raised a {names[0]}, not an LLMError")
                 require(getattr(error, "provider", None) == provider.name, "the error does not name the provider")

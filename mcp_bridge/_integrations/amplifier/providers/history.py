@@ -69,8 +69,8 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
 def _match_results(messages: Sequence[Message]) -> dict[int, list[_PairedCall]]:
     """Return the calls of messages, by the indexes of the messages.
 
-    A result belongs to a call with its id in the latest message before it. If that message has several calls with the
-    id, their results are in the order of the calls.
+    A result belongs to the latest earlier message that has a call with its id. If that message has several such calls,
+    their results are in the order of the calls.
     """
     calls_by_index: dict[int, list[_PairedCall]] = {}
     waiting_calls: dict[str, list[_PairedCall]] = {}
@@ -128,6 +128,7 @@ def list_calls(message: Message) -> list[ToolCallBlock]:
     for stored_call in (message.model_extra or {}).get("tool_calls") or ():
         function = stored_call.get("function") or {}
         arguments = stored_call.get("arguments", function.get("arguments"))
+        # Loops write the name as `tool` or `name`, and OpenAI's form has it in `function`.
         name = str(stored_call.get("name") or stored_call.get("tool") or function.get("name") or "")
         if stored_call.get("id") not in ids:
             calls.append(ToolCallBlock(id=stored_call["id"], name=name, input=_read_arguments(arguments)))

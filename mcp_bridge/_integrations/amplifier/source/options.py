@@ -83,6 +83,7 @@ class AmplifierOptions(SettingsModel):
 
 def _to_error_detail(problem: PlanProblem) -> InitErrorDetails:
     """Convert a problem to a pydantic error with the same place, so that the error of the settings names its line."""
+    # The settings read `shows_value` when they format the error.
     error_type = PydanticCustomError(
         "plan", "{problem}", {"problem": problem.problem, "shows_value": problem.shows_value}
     )

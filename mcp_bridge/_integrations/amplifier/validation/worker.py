@@ -24,7 +24,7 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     ModuleBehaviorTests,
     RuleOutcome,
     check_rule,
-    list_mounted,
+    find_modules_at,
     list_rules,
 )
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
@@ -114,7 +114,7 @@ async def _detect_type(module: LoadedModule, option: str | None, attributes: dic
         vars(tests).update(attributes, module=module)
         async with tests.mount_module() as coordinator:
             for kind, suite in SUITES.items():
-                if list_mounted(coordinator, suite.mount_point):
+                if find_modules_at(coordinator, suite.mount_point):
                     return kind, "what it mounts"
     return "tool", "no declaration"
 

@@ -23,7 +23,7 @@ from mcp_bridge._integrations.frameworks.utcp.commands import (
     split_shell_commands,
 )
 from mcp_bridge._integrations.frameworks.utcp.manual import Manual, ManualTool, convert_manual
-from mcp_bridge._protocol.wire.values import as_text, to_result
+from mcp_bridge._protocol.wire.values import to_plain_text, to_result
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
 from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._version import DISTRIBUTION
@@ -148,7 +148,7 @@ def _encode_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_encode_value(item) for item in value]
     if isinstance(value, bool | Mapping):
-        return as_text(value)
+        return to_plain_text(value)
     return value
 
 

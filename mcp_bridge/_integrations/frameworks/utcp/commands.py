@@ -25,7 +25,7 @@ from mcp_bridge._contracts.errors import InvalidArguments, SourceError, ToolUnav
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, make_failure
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
-from mcp_bridge._protocol.wire.values import as_text
+from mcp_bridge._protocol.wire.values import to_plain_text
 
 EXIT_CODE = "utcp/exit_code"
 """The key in `_meta` for the exit code of a program."""
@@ -162,7 +162,7 @@ def replace_placeholders(words: Sequence[str], arguments: Json) -> list[str]:
         names = _PLACEHOLDER.findall(word)
         if names and _PLACEHOLDER.fullmatch(word) and names[0] not in arguments:
             continue
-        text = _PLACEHOLDER.sub(lambda match: as_text(arguments.get(match[1], "")), word)
+        text = _PLACEHOLDER.sub(lambda match: to_plain_text(arguments.get(match[1], "")), word)
         becomes_option = text.startswith("-") and not word.startswith("-")
         if names and becomes_option and "--" not in words_with_values:
             raise InvalidArguments([f"$.{names[0]}: {_DASH}"])
@@ -194,7 +194,7 @@ def check_shell_values(commands: Iterable[Sequence[str]], arguments: Json) -> No
         if command[:1] != [_ARITHMETIC]:
             unsafe_words = [word for word in command if _SUBSTITUTION.search(word)]
         for name in _PLACEHOLDER.findall(" ".join(unsafe_words)):
-            if name in arguments and not _PLAIN.fullmatch(as_text(arguments[name])):
+            if name in arguments and not _PLAIN.fullmatch(to_plain_text(arguments[name])):
                 line = f"$.{name}: the shell would interpret this value. Use only letters, digits and ./:@%+,=_-"
                 raise InvalidArguments([line])
 
@@ -234,7 +234,7 @@ def _build_options(arguments: Json) -> Iterator[str]:
             if item is True:
                 yield f"--{name}"
             elif item is not False and item is not None:
-                text = as_text(item)
+                text = to_plain_text(item)
                 if text.startswith("-"):
                     yield f"--{name}={text}"
                 else:
