@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.app.survival.test_survival_sandbox import NOT_HERE
+from tests.app.survival.test_survival_sandbox import MISSING_SANDBOX_REASON
 
 INNER = """
 from mcp_bridge import CallContext, tool
@@ -40,7 +40,9 @@ def deletes() -> str:
 async def relays(ctx: CallContext) -> str:
     return (await ctx.invoke("deletes")).output
 """
-SANDBOX = pytest.param({"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE))
+SANDBOX = pytest.param(
+    {"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(MISSING_SANDBOX_REASON), reason=MISSING_SANDBOX_REASON)
+)
 
 
 async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: Any) -> list[str]:

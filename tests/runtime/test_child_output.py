@@ -20,7 +20,7 @@ import pytest
 from anyio.abc import Process
 
 from mcp_bridge._runtime.child_output import BURST, RATE, LineLabeller, relay_output
-from tests.app.survival.test_survival_sandbox import NOT_HERE
+from tests.app.survival.test_survival_sandbox import MISSING_SANDBOX_REASON
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -52,7 +52,9 @@ def attack() -> str:
 """
 ISOLATIONS = [
     "process",
-    pytest.param({"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)),
+    pytest.param(
+        {"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(MISSING_SANDBOX_REASON), reason=MISSING_SANDBOX_REASON)
+    ),
 ]
 
 
@@ -101,7 +103,12 @@ async def run_script(script: str) -> AsyncIterator[Process]:
 async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
     output: list[bytes] = []
     source, sink = os.pipe()
-    reader = threading.Thread(target=lambda: output.extend(iter(lambda: os.read(source, 65536), b"")), daemon=True)
+
+    def read_all() -> None:
+        while data := os.read(source, 65536):
+            output.append(data)
+
+    reader = threading.Thread(target=read_all, daemon=True)
     reader.start()
     async with run_script("import sys; sys.stderr.write('x' * 1_000_000)") as process:
         assert process.stderr is not None
@@ -113,12 +120,14 @@ async def test_the_whole_output_of_a_worker_is_written(tmp_path: Path) -> None:
 
 
 @BOTH_LOOPS
-async def test_unread_output_does_not_block_the_event_loop() -> None:
+async def test_unread_output_neither_blocks_nor_keeps_the_event_loop_busy() -> None:
+    # The output is larger than the buffer of the pipe, so a blocking write would never end.
     source, sink = os.pipe()
     async with run_script("import sys; sys.stderr.write('x' * 150_000)") as process:
         assert process.stderr is not None
         before = time.process_time()
         await relay_output(process.stderr, sink)
+        # Waiting in a busy loop would take CPU time.
         assert time.process_time() - before < 1
     os.close(source)
     os.close(sink)
@@ -129,7 +138,8 @@ async def test_a_line_that_has_begun_is_written_to_its_end_when_a_terminal_conti
     master, terminal = os.openpty()
     os.set_blocking(terminal, False)
     tty.setraw(terminal)
-    # Output without a reader is dropped after a second.
+    # The buffer of the terminal takes a part of the eight lines, and perhaps only the beginning of the last of these.
+    # After a second without a reader, the other lines are dropped.
     await relay_script_output("print(('a' * 4_012 + chr(10)) * 8)", terminal, labeller)
 
     def read_all() -> None:

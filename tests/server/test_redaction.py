@@ -59,15 +59,15 @@ def build_asking_bridge(ask: Ask) -> Bridge:
 @ERAS
 @pytest.mark.parametrize("ask", [ask_form, ask_link, sample])
 async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: Ask, mode: str) -> None:
-    notifications: list[str] = []
+    requests: list[str] = []
 
     async def elicit(_: Any, params: Any) -> Any:
-        notifications.append(params.model_dump_json())
+        requests.append(params.model_dump_json())
         content = {"x": "an answer"} if params.mode == "form" else None
         return types.ElicitResult(action="accept", content=content)
 
     async def sampled(_: Any, params: Any) -> Any:
-        notifications.append(params.model_dump_json())
+        requests.append(params.model_dump_json())
         text = types.TextContent(type="text", text="an answer")
         return types.CreateMessageResult(role="assistant", content=text, model="m")
 
@@ -75,8 +75,8 @@ async def test_questions_are_redacted_and_their_answers_arrive_unchanged(ask: As
     async with connect(build_asking_bridge(ask), mode=mode, **options) as client:
         answer = json.dumps(await call(client))
     assert "an answer" in answer or "accept" in answer
-    assert "[secret]" in notifications[0]
-    assert SECRET not in notifications[0]
+    assert "[secret]" in requests[0]
+    assert SECRET not in requests[0]
 
 
 @ERAS
@@ -85,9 +85,9 @@ async def test_what_is_hidden_while_a_client_is_connected_is_hidden_from_then_on
     async with connect(bridge, mode=mode) as client:
         assert SECRET in json.dumps(await call(client))
         bridge.hide_secrets([SECRET])
-        report = json.dumps([await list_tools(client), await call(client)])
-    assert SECRET not in report
-    assert report.count("[secret]") >= 3
+        responses = json.dumps([await list_tools(client), await call(client)])
+    assert SECRET not in responses
+    assert responses.count("[secret]") >= 3
 
 
 async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
@@ -97,19 +97,19 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
     bridge = Bridge(registry)
     bridge.hide_secrets([SECRET])
     notifications: list[str] = []
-    report = anyio.Event()
+    has_notification = anyio.Event()
 
     async def listen(message: Any) -> None:
         if isinstance(message, types.ResourceUpdatedNotification):
             notifications.append(message.params.uri)
-            report.set()
+            has_notification.set()
 
     async with connect(bridge, mode="legacy", message_handler=listen) as client:
         request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
         await client.session.send_request(request, types.EmptyResult)
         registry.resource_updated(uri)
         with anyio.fail_after(60):
-            await report.wait()
+            await has_notification.wait()
     assert notifications == ["notes://[secret]"]
 
 
@@ -124,11 +124,11 @@ async def test_an_error_outside_of_handlers_is_a_reference_in_both_eras(
 
     async with connect(bridge, mode=mode) as client:
         monkeypatch.setattr(bridge.endpoint.tools.index, "get_pages", broken)
-        with pytest.raises(MCPError) as report:
+        with pytest.raises(MCPError) as error:
             await client.list_tools()
-    assert report.value.code == -32603
-    assert "tools/list failed with an internal error (reference " in report.value.message
-    assert SECRET not in report.value.message
+    assert error.value.code == -32603
+    assert "tools/list failed with an internal error (reference " in error.value.message
+    assert SECRET not in error.value.message
     assert "/a/path and" in caplog.text
 
 
@@ -182,6 +182,6 @@ async def test_texts_of_policies_are_redacted() -> None:
     bridge = Bridge(registry)
     bridge.hide_secrets([SECRET])
     async with connect(bridge) as client:
-        report = json.dumps(await call(client))
-    assert "not with [secret]" in report
-    assert SECRET not in report
+        response = json.dumps(await call(client))
+    assert "not with [secret]" in response
+    assert SECRET not in response

@@ -24,21 +24,16 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def prefork() -> Iterator[str]:
     """Run the process that forks servers over stdio, and yield its socket."""
-    with (
-        # On some systems, pytest's folder is too deep for a socket.
-        tempfile.TemporaryDirectory(prefix="mcp") as folder,
-        subprocess.Popen(
-            [sys.executable, "-m", protocol_prefork.__name__, address := f"{folder}/socket"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        assert process.stdout.readline() == protocol_prefork.READY
-        yield address
-        assert process.stdin is not None
-        process.stdin.close()
+    # On some systems, pytest's folder is too deep for a socket.
+    with tempfile.TemporaryDirectory(prefix="mcp") as folder:
+        address = f"{folder}/socket"
+        command = [sys.executable, "-m", protocol_prefork.__name__, address]
+        with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == protocol_prefork.READY
+            yield address
+            assert process.stdin is not None
+            process.stdin.close()
 
 
 @pytest.fixture(scope="session")

@@ -75,8 +75,10 @@ def explain_missing_sandbox() -> str:
     return f"bubblewrap cannot create a sandbox: {result.stderr.strip()}" if result.returncode else ""
 
 
-NOT_HERE = explain_missing_sandbox()
-needs_bubblewrap = pytest.mark.skipif(bool(NOT_HERE), reason=f"NOT TESTED, the sandbox does not work here: {NOT_HERE}")
+MISSING_SANDBOX_REASON = explain_missing_sandbox()
+needs_bubblewrap = pytest.mark.skipif(
+    bool(MISSING_SANDBOX_REASON), reason=f"NOT TESTED, the sandbox does not work here: {MISSING_SANDBOX_REASON}"
+)
 
 
 @contextlib.contextmanager

@@ -58,6 +58,7 @@ async def test_a_failing_display_or_context_does_not_prevent_the_question() -> N
     coordinator.display.show_message = breaks  # type: ignore[method-assign]
     context = MockContextManager()
     context.add_message = breaks  # type: ignore[assignment,method-assign]
+    # `mount` needs no await (see `Completed`).
     coordinator.mount("context", context)
     coordinator.approvals.answer = "Deny"
     result = ASK.model_copy(update={"user_message": "hi", "context_injection": "text"})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcp_bridge import ToolRegistry
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._engine.pipeline import Pipeline, ToolLimits
@@ -43,8 +44,10 @@ async def build_isolated_agent(
     bridge = build_from_settings(load(folder / "bridge.json", {}))
     middleware = HookMiddleware(lambda ctx: nullcontext(hooks), ApprovalGate())
     tools = {"mytools-wait": ToolLimits(timeout=0.05)}
-    calls = Bridge(type(bridge.registry)(pipeline=Pipeline([middleware], tools=tools)), bridge._sources)
-    async with connect(calls, **more) as client:
+    # Settings cannot pass middleware, so another bridge runs the same sources.
+    registry = ToolRegistry(pipeline=Pipeline([middleware], tools=tools))
+    governed_bridge = Bridge(registry, bridge._sources)
+    async with connect(governed_bridge, **more) as client:
         yield client
 
 
@@ -62,21 +65,23 @@ def build_hooks(tool: str, result: HookResult | None, event: str = "tool:pre") -
 
 
 async def test_a_hook_denies_a_tool_that_an_isolated_agent_calls(tmp_path: Path) -> None:
-    hooks, result = build_hooks("mytools-add", DENIED)
+    hooks, hook_data = build_hooks("mytools-add", DENIED)
     async with build_isolated_agent(tmp_path, hooks) as client:
         assert await call_text(client, "helper", message=ADD) == "failed: Tool 'mytools-add' was denied: no sums"
         wrong = '{"name": "mytools-add", "arguments": {"a": "two", "b": 3}}'
         assert (await call_text(client, "helper", message=wrong)).startswith("failed: Input validation failed")
-    outer, inner = (data["tool_call_id"] for data in result[:2])
+    outer, inner = (data["tool_call_id"] for data in hook_data[:2])
     assert inner == f"{outer}.1"
 
 
 async def test_an_allowed_tool_of_an_isolated_agent_runs_once_with_its_policies(tmp_path: Path) -> None:
-    hooks, result = build_hooks("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
+    # The hook replaces the arguments of each sum, so each result is 5 + 5.
+    hooks, hook_data = build_hooks("mytools-add", HookResult(action="modify", data={"tool_input": {"a": 5, "b": 5}}))
     async with build_isolated_agent(tmp_path, hooks, exchange=DOUBLED) as client:
         assert await call_text(client, "helper", message=ADD) == "10"
         assert await call_text(client, "helper", message='{"name": "add_one"}') == "10"
-    names = [data["tool_name"] for data in result]
+    # `add_one` is a tool of DOUBLED, which calls `mytools-add`. The hook runs once for each call.
+    names = [data["tool_name"] for data in hook_data]
     assert names == ["helper", "mytools-add", "helper", "add_one", "mytools-add"]
 
 

@@ -77,8 +77,8 @@ class TrialHome:
     home: Path
     project: Path
     path: str
-    alone: Sequence[str]
-    """The command that runs a client without network access."""
+    isolation_prefix: Sequence[str]
+    """The beginning of a command that runs without network access."""
     behind_gateway: bool = False
     """Whether the client's bridge is a gateway in front of the bridge with the tools."""
 
@@ -92,12 +92,12 @@ class TrialHome:
         settings.write_text(json.dumps({"mcpServers": {"tools": server}}))
         return settings
 
-    def run(self, *words: str | Path, alone: Sequence[str] = ()) -> tuple[int, str]:
+    def run(self, *words: str | Path, prefix: Sequence[str] = ()) -> tuple[int, str]:
         """Run a process of this trial, and return its exit code and all output."""
         environment = {"HOME": str(self.home), "PATH": self.path, "LANG": "C.UTF-8", **QUIET}
         try:
             process = subprocess.run(
-                [*alone, *words],
+                [*prefix, *words],
                 cwd=self.project,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -111,85 +111,92 @@ class TrialHome:
             raise TrialError(f"{words[0]} has not ended within {TIMEOUT:.0f} s") from late
         return process.returncode, ANSI.sub("", process.stdout)
 
-    def bridge(self, *words: str | Path) -> str:
+    def run_bridge(self, *words: str | Path) -> str:
         """Return the output of a bridge command. Raises TrialError if it fails."""
         code, output = self.run(BRIDGE, *words)
         if code:
             raise TrialError(f"mcp-bridge {' '.join(map(str, words))} ended with {code}:\n{output}")
         return output
 
-    def report(self, trial: Trial) -> str:
+    def get_report(self, trial: Trial) -> str:
         """Return the client's report about its servers."""
-        return self.run(*(word.replace("{project}", str(self.project)) for word in trial.asks), alone=self.alone)[1]
+        words = [word.replace("{project}", str(self.project)) for word in trial.report_command]
+        _, output = self.run(*words, prefix=self.isolation_prefix)
+        return output
 
-    def written(self, path: str, text: str) -> None:
+    def write_file(self, path: str, text: str) -> None:
         """Write a file into the home."""
         file = self.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text.replace("{project}", str(self.project)).encode())
 
 
-def run_trial(trial: Trial, house: TrialHome) -> tuple[float, float]:
+def run_trial(trial: Trial, trial_home: TrialHome) -> tuple[float, float]:
     """Install, check and uninstall the bridge.
 
     Return the seconds until the client's report, and until the bridge's first response. Raises TrialError.
     """
-    for path, text in {**trial.beside, **({trial.file: trial.before} if trial.file else {})}.items():
-        house.written(path, text)
-    # Write the file before the client runs, because some clients change it in each run.
+    for path, text in trial.other_files.items():
+        trial_home.write_file(path, text)
     if trial.file:
-        install_bridge(trial, house)
-        uninstall_bridge(trial, house)
-        if (house.home / trial.file).read_bytes() != trial.before.encode():
-            raise TrialError(f"{trial.file} is not as it was:\n{(house.home / trial.file).read_text()}")
-    install_bridge(trial, house)
-    took = wait_for_report(trial, house)
-    first = measure_first_response(trial, house)
-    uninstall_bridge(trial, house)
-    if not re.search(trial.gone, report := house.report(trial)) or re.search(trial.sees, report):
+        trial_home.write_file(trial.file, trial.content)
+        # Compare the restored file before the client runs, because some clients change it in each run.
+        install_bridge(trial, trial_home)
+        uninstall_bridge(trial, trial_home)
+        if (trial_home.home / trial.file).read_bytes() != trial.content.encode():
+            raise TrialError(f"{trial.file} is not as it was:\n{(trial_home.home / trial.file).read_text()}")
+    install_bridge(trial, trial_home)
+    took = wait_for_report(trial, trial_home)
+    first = measure_first_response(trial, trial_home)
+    uninstall_bridge(trial, trial_home)
+    report = trial_home.get_report(trial)
+    if not re.search(trial.pattern_without, report) or re.search(trial.pattern_with, report):
         raise TrialError(f"after the uninstall {trial.client} reports:\n{report}")
     return took, first
 
 
-def wait_for_report(trial: Trial, house: TrialHome) -> float:
+def wait_for_report(trial: Trial, trial_home: TrialHome) -> float:
     """Return the seconds until the client reports the bridge. Raises TrialError if it does not."""
     for tries in range(TRIES):
-        if tries and trial.patient is not None:
-            lengthen_timeout(*trial.patient, house)
+        if tries and trial.longer_timeout is not None:
+            lengthen_timeout(*trial.longer_timeout, trial_home)
         began = time.monotonic()
-        report = house.report(trial)
+        report = trial_home.get_report(trial)
         took = time.monotonic() - began
-        if re.search(trial.sees, report):
+        if re.search(trial.pattern_with, report):
             return took
     raise TrialError(f"after the install {trial.client} reports:\n{report}")
 
 
-def lengthen_timeout(path: str, beginning: str, house: TrialHome) -> None:
-    """Set a longer timeout in the client's settings, as a user with a busy machine would."""
-    text = (house.home / path).read_text(encoding="utf-8")
-    if beginning not in text:
-        house.written(path, re.sub(r'("shelf":\s*\{)', rf"\1{beginning}", text))
+def lengthen_timeout(path: str, setting: str, trial_home: TrialHome) -> None:
+    """Set a longer timeout in the client's settings, as a user with a busy machine would.
+
+    The entry `"shelf": {...}` becomes `"shelf": {"timeout": 60000, ...}`, where `setting` is `"timeout": 60000, `.
+    """
+    text = (trial_home.home / path).read_text(encoding="utf-8")
+    if setting not in text:
+        trial_home.write_file(path, re.sub(r'("shelf":\s*\{)', rf"\1{setting}", text))
 
 
-def install_bridge(trial: Trial, house: TrialHome) -> None:
+def install_bridge(trial: Trial, trial_home: TrialHome) -> None:
     """Install the bridge. Raises TrialError."""
-    client, *options = trial.into
-    house.bridge("install", client, house.write_tools(), "--name", "shelf", *options)
+    client, *options = trial.install_arguments
+    trial_home.run_bridge("install", client, trial_home.write_tools(), "--name", "shelf", *options)
 
 
-def uninstall_bridge(trial: Trial, house: TrialHome) -> None:
+def uninstall_bridge(trial: Trial, trial_home: TrialHome) -> None:
     """Uninstall the bridge. Raises TrialError."""
-    client, *options = trial.into
-    house.bridge("uninstall", client, "shelf", *options)
+    client, *options = trial.install_arguments
+    trial_home.run_bridge("uninstall", client, "shelf", *options)
 
 
-def measure_first_response(trial: Trial, house: TrialHome) -> float:
+def measure_first_response(trial: Trial, trial_home: TrialHome) -> float:
     """Return the seconds until the bridge's first response, as `doctor` measures them.
 
     Raises TrialError if doctor reports a problem.
     """
-    client, *options = trial.into
-    code, output = house.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
+    client, *options = trial.install_arguments
+    code, output = trial_home.run(BRIDGE, "doctor", client, "--json", *(word for word in options if word != USE))
     if code:
         raise TrialError(f"doctor reports:\n{output}")
     # On a busy machine, lines about waiting precede the JSON.
@@ -267,28 +274,29 @@ def main(only: Sequence[str]) -> int:
     except RuntimeError as error:
         print(f"THE REAL CLIENTS WERE NOT TESTED: {error}", flush=True)
         return 1
-    alone, failures = find_network_isolation(), []
+    isolation_prefix = find_network_isolation()
+    failures: list[str] = []
     print_row("client", "version", "installed by", "result", "report s", "bridge s")
     with tempfile.TemporaryDirectory(prefix="real clients ") as folder:
         path = write_programs(Path(folder, "bin"), node, modules)
         for number, trial in enumerate(trial for trial in TRIALS if not only or trial.client in only):
-            house = TrialHome(
+            trial_home = TrialHome(
                 home=Path(folder, f"home {number}"),
                 project=Path(folder, f"my {number}"),
                 path=path,
-                alone=alone,
+                isolation_prefix=isolation_prefix,
                 behind_gateway=behind_gateway,
             )
-            house.home.mkdir()
-            house.project.mkdir()
-            way = " ".join(trial.into[1:]) or "an edit"
-            if not Path(folder, "bin", trial.asks[0]).exists():
+            trial_home.home.mkdir()
+            trial_home.project.mkdir()
+            way = " ".join(trial.install_arguments[1:]) or "an edit"
+            if not Path(folder, "bin", trial.report_command[0]).exists():
                 failures += [f"{trial.client}: not for this machine"] if os.environ.get("CI") else []
                 print_row(trial.client, "", way, "NOT TESTED: npm has none for this machine", "", "")
                 continue
             version = json.loads((modules / PACKAGES[trial.client] / "package.json").read_text())["version"]
             try:
-                took, first = run_trial(trial, house)
+                took, first = run_trial(trial, trial_home)
             except TrialError as failed:
                 failures.append(f"{trial.client} ({way}): {failed}")
                 print_row(trial.client, version, way, "FAIL", "", "")

@@ -10,21 +10,25 @@ from dataclasses import dataclass, field
 class Trial:
     """One way to install the bridge in one client.
 
-    `into` are the arguments of `install`. `asks` is the client's command for a report on its servers. The report
-    matches `sees` with the bridge, and `gone` without it. `file` contains `before` before the installation, and again
-    after the removal. `beside` has further files of the client. `patient` is a file of the client, and the beginning of
-    an entry in it with a longer timeout.
+    Attributes:
+        install_arguments: The arguments of `mcp-bridge install`.
+        report_command: The client's command for a report on its servers.
+        pattern_with: A pattern in the report if the bridge is installed.
+        pattern_without: A pattern in the report if it is not.
+        file: A file of the client, which has `content` before the installation and again after the removal.
+        other_files: Further files of the client, by their paths.
+        longer_timeout: A file of the client, and a longer timeout for the beginning of an entry in it.
     """
 
     client: str
-    into: Sequence[str]
-    asks: Sequence[str]
-    sees: str
-    gone: str
+    install_arguments: Sequence[str]
+    report_command: Sequence[str]
+    pattern_with: str
+    pattern_without: str
     file: str = ""
-    before: str = ""
-    beside: Mapping[str, str] = field(default_factory=dict)
-    patient: tuple[str, str] | None = None
+    content: str = ""
+    other_files: Mapping[str, str] = field(default_factory=dict)
+    longer_timeout: tuple[str, str] | None = None
 
 
 USE = "--use-client-command"
@@ -43,67 +47,73 @@ NONE = "No MCP server named 'shelf' found"
 TRIALS = (
     Trial(
         client="claude-code",
-        into=("claude-code", USE),
-        asks=CLAUDE,
-        sees="shelf: .* ✔ Connected",
-        gone="No MCP servers configured",
+        install_arguments=("claude-code", USE),
+        report_command=CLAUDE,
+        pattern_with="shelf: .* ✔ Connected",
+        pattern_without="No MCP servers configured",
     ),
     Trial(
         client="claude-code",
-        into=("claude-code",),
-        asks=CLAUDE,
-        sees="shelf: .* ✔ Connected",
-        gone=ALONE,
+        install_arguments=("claude-code",),
+        report_command=CLAUDE,
+        pattern_with="shelf: .* ✔ Connected",
+        pattern_without=ALONE,
         file=".claude.json",
-        before=ONE_LINE,
+        content=ONE_LINE,
     ),
     Trial(
         client="gemini-cli",
-        into=("gemini-cli", USE),
-        asks=GEMINI,
-        sees="✓ shelf: .* Connected",
-        gone="No MCP servers configured",
-        beside=TRUSTED,
-        patient=PATIENT,
+        install_arguments=("gemini-cli", USE),
+        report_command=GEMINI,
+        pattern_with="✓ shelf: .* Connected",
+        pattern_without="No MCP servers configured",
+        other_files=TRUSTED,
+        longer_timeout=PATIENT,
     ),
     Trial(
         client="gemini-cli",
-        into=("gemini-cli",),
-        asks=GEMINI,
-        sees="✓ shelf: .* Connected",
-        gone=ALONE,
+        install_arguments=("gemini-cli",),
+        report_command=GEMINI,
+        pattern_with="✓ shelf: .* Connected",
+        pattern_without=ALONE,
         file=".gemini/settings.json",
         # The client reads comments, but no trailing commas.
-        before=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),
-        beside=TRUSTED,
-        patient=PATIENT,
+        content=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),
+        other_files=TRUSTED,
+        longer_timeout=PATIENT,
     ),
     Trial(
         client="opencode",
-        into=("opencode",),
-        asks=("opencode", "mcp", "list"),
-        sees="✓ +shelf +connected",
-        gone=r"other disabled[^✓✗]* 1 server\(s\)",
+        install_arguments=("opencode",),
+        report_command=("opencode", "mcp", "list"),
+        pattern_with="✓ +shelf +connected",
+        pattern_without=r"other disabled[^✓✗]* 1 server\(s\)",
         file=".config/opencode/opencode.json",
-        before=COMMENTED.replace("mcpServers", "mcp").replace(
+        content=COMMENTED.replace("mcpServers", "mcp").replace(
             '{"command": "/bin/false"}', '{"type": "local", "command": ["/bin/false"], "enabled": false}'
         ),
     ),
-    Trial(client="codex", into=("codex", USE), asks=CODEX, sees='"command": ".*/mcp-bridge"', gone=NONE),
     Trial(
         client="codex",
-        into=("codex",),
-        asks=CODEX,
-        sees='"command": ".*/mcp-bridge"',
-        gone=NONE,
+        install_arguments=("codex", USE),
+        report_command=CODEX,
+        pattern_with='"command": ".*/mcp-bridge"',
+        pattern_without=NONE,
+    ),
+    Trial(
+        client="codex",
+        install_arguments=("codex",),
+        report_command=CODEX,
+        pattern_with='"command": ".*/mcp-bridge"',
+        pattern_without=NONE,
         file=".codex/config.toml",
-        before='# mine\nmodel = "x"\n\n[mcp_servers.other]   # not ours\ncommand = "/bin/false"\n',
+        content='# mine\nmodel = "x"\n\n[mcp_servers.other]   # not ours\ncommand = "/bin/false"\n',
     ),
     Trial(
         client="inspector",
-        into=("claude-code", "--scope", "project"),
-        asks=(*INSPECTOR, *CALL),
-        sees='"text": "42"',
-        gone="Config file not found",
+        install_arguments=("claude-code", "--scope", "project"),
+        report_command=(*INSPECTOR, *CALL),
+        pattern_with='"text": "42"',
+        pattern_without="Config file not found",
     ),
 )

@@ -28,15 +28,17 @@ DATA = st.recursive(
 COUNTS = st.integers(0, 4)
 PATTERNS = st.sampled_from(["^a", "b$", "^[ab]*$", "é", "^.{2}$", "a|b", "^(ab)?$", "^[^a]+$", "^(a+)+$", "\\d", "^$"])
 FORMATS = st.sampled_from(["date", "email", "uri", "uuid", "regex", "ipv4", "no-such-format"])
+# The references to the root and to the two definitions of `add_definitions`: `n`, and `m`, which is also the anchor `n`
+# and, percent-encoded, `%6D`.
 REFERENCES = st.sampled_from(["#", "#/$defs/n", "#/$defs/m", "#n", "#/$defs/%6D"])
 
 
 def make_sound_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Generate schemas with up to four keywords, or groups of related keywords, with valid values."""
-    some = st.lists(inner, min_size=1, max_size=3)
-    members = st.dictionaries(NAMES, inner, max_size=3)
-    fields = st.lists(NAMES, unique=True, max_size=3)
-    every: dict[str, st.SearchStrategy[Any]] = {
+    schema_lists = st.lists(inner, min_size=1, max_size=3)
+    schemas_by_name = st.dictionaries(NAMES, inner, max_size=3)
+    name_lists = st.lists(NAMES, unique=True, max_size=3)
+    values: dict[str, st.SearchStrategy[Any]] = {
         "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
         "enum": st.lists(DATA, min_size=1, max_size=4),
         "const": DATA,
@@ -47,35 +49,50 @@ def make_sound_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[
         "pattern": PATTERNS,
         **dict.fromkeys(["items", "contains", "additionalProperties", "propertyNames", "not"], inner),
         **dict.fromkeys(["if", "then", "else", "unevaluatedItems", "unevaluatedProperties"], inner),
-        **dict.fromkeys(["prefixItems", "allOf", "anyOf", "oneOf"], some),
+        **dict.fromkeys(["prefixItems", "allOf", "anyOf", "oneOf"], schema_lists),
         "uniqueItems": st.booleans(),
-        "required": fields,
-        **dict.fromkeys(["properties", "dependentSchemas"], members),
+        "required": name_lists,
+        **dict.fromkeys(["properties", "dependentSchemas"], schemas_by_name),
         "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
-        "dependentRequired": st.dictionaries(NAMES, fields, max_size=2),
+        "dependentRequired": st.dictionaries(NAMES, name_lists, max_size=2),
         "format": FORMATS,
         **dict.fromkeys(["title", "description", "$comment"], TEXTS),
         **dict.fromkeys(["default", "x-unknown"], DATA),
         "contentSchema": inner,
         "examples": st.lists(DATA, max_size=2),
     }
-    together = [["if", "then", "else"], ["contains", "minContains", "maxContains"], ["prefixItems", "items"]]
-    one = st.sampled_from([*([name] for name in every), *together])
-    names = st.lists(one, max_size=4).map(lambda groups: sorted({name for group in groups for name in group}))
-    return names.flatmap(lambda chosen: st.fixed_dictionaries({name: every[name] for name in chosen}))
+    single_keywords = [[keyword] for keyword in values]
+    related_keywords = [["if", "then", "else"], ["contains", "minContains", "maxContains"], ["prefixItems", "items"]]
+
+    def generate_values(groups: list[list[str]]) -> st.SearchStrategy[dict[str, Any]]:
+        keywords = sorted({keyword for group in groups for keyword in group})
+        return st.fixed_dictionaries({keyword: values[keyword] for keyword in keywords})
+
+    return st.lists(st.sampled_from([*single_keywords, *related_keywords]), max_size=4).flatmap(generate_values)
 
 
-REFERRED = REFERENCES.map(lambda to: {"$ref": to})
-FURTHER_IN = st.one_of(
-    st.builds(lambda name, to: {"properties": {name: to}}, NAMES, REFERRED),
-    *(st.builds(lambda to, word=word: {word: to}, REFERRED) for word in ("items", "contains", "additionalProperties")),
+REFERENCE_SCHEMAS = REFERENCES.map(lambda to: {"$ref": to})
+DEEPER_REFERENCES = st.one_of(
+    st.builds(lambda name, to: {"properties": {name: to}}, NAMES, REFERENCE_SCHEMAS),
+    *(
+        st.builds(lambda to, word=word: {word: to}, REFERENCE_SCHEMAS)
+        for word in ("items", "contains", "additionalProperties")
+    ),
 )
-"""A reference that may lead back to itself goes deeper into the data first, or neither validator would end."""
-PARTS = st.recursive(st.booleans() | st.just({"$ref": "#/$defs/n"}) | FURTHER_IN, make_sound_schemas, max_leaves=6)
+"""References below a keyword for parts of the data. They may lead back to themselves, because each round goes one level
+deeper into the data. Without that, neither validator would end.
+"""
+PARTS = st.recursive(
+    st.booleans() | st.just({"$ref": "#/$defs/n"}) | DEEPER_REFERENCES, make_sound_schemas, max_leaves=6
+)
 
 
 def add_definitions(body: dict[str, Any], first: Any, second: Any) -> dict[str, Any]:
-    """Return a schema with valid references."""
+    """Return a schema with the definitions for its references.
+
+    `first` has no references, so any part of a schema may refer to `n`. `second` may have them, so only the references
+    in DEEPER_REFERENCES lead to `m`.
+    """
     return {**body, "$defs": {"n": first, "m": {"allOf": [second], "$anchor": "n"}}}
 
 
@@ -111,18 +128,18 @@ def make_matching_pairs(inner: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchS
             {name: data for name, (_, data) in pairs.items()},
         )
     )
-    wrapped = st.builds(_wrapped, inner, st.sampled_from([*_WRAPS]))
+    wrapped = st.builds(_wrap_pair, inner, st.sampled_from([*_WRAPPERS]))
     return lists | objects | wrapped
 
 
-_WRAPS = {
+_WRAPPERS = {
     "anyOf": lambda own: {"anyOf": [False, own]},
     "oneOf": lambda own: {"oneOf": [own, {"not": own}]},
     "allOf": lambda own: {"allOf": [True, own, {"anyOf": [own, own]}]},
     "not": lambda own: {"not": {"not": own}},
     "if": lambda own: {"if": own, "then": own, "else": False},
 }
-_REFERRED = {
+_REFERENCE_WRAPPERS = {
     "": lambda own: own,
     "$ref": lambda own: {"$id": "http://example.com/part", "$ref": "#/$defs/a", "$defs": {"a": own}},
     "$anchor": lambda own: {"$ref": "#a", "$defs": {"a": {"allOf": [own], "$anchor": "a"}}},
@@ -134,20 +151,23 @@ _REFERRED = {
 }
 
 
-def _wrapped(pair: tuple[Any, Any], how: str) -> tuple[Any, Any]:
+def _wrap_pair(pair: tuple[Any, Any], keyword: str) -> tuple[Any, Any]:
     schema, data = pair
-    return (_WRAPS | _REFERRED)[how](schema), data
+    return (_WRAPPERS | _REFERENCE_WRAPPERS)[keyword](schema), data
 
 
-def _text(text: str) -> tuple[Any, Any]:
-    piece = re.escape(text[:2].replace("\n", "")) if text.isascii() else "."
-    pattern = {} if "\n" in text or not text else {"pattern": piece.replace("\\ ", " ")}
-    return {"type": "string", "minLength": len(text), "maxLength": len(text), **pattern}, text
+def _make_text_pair(text: str) -> tuple[Any, Any]:
+    """Return a schema for a text, and the text. Its pattern is the beginning of the text, or `.` if it is not ASCII."""
+    schema: dict[str, Any] = {"type": "string", "minLength": len(text), "maxLength": len(text)}
+    if text and "\n" not in text:
+        # ECMA-262 has no escape for a blank.
+        schema["pattern"] = re.escape(text[:2]).replace("\\ ", " ") if text.isascii() else "."
+    return schema, text
 
 
-_FITTED = st.recursive(
+_PAIRS = st.recursive(
     st.one_of(
-        TEXTS.map(_text),
+        TEXTS.map(_make_text_pair),
         st.integers(-(2**70), 2**70).map(lambda n: ({"type": "integer", "minimum": n, "maximum": n}, n)),
         st.integers(-9, 9).map(lambda n: ({"type": ["integer", "null"], "exclusiveMinimum": n - 0.5}, float(n))),
         LEAVES.map(lambda value: ({"const": value}, value)),
@@ -158,7 +178,7 @@ _FITTED = st.recursive(
     max_leaves=8,
 )
 
-FITTED = st.builds(_wrapped, _FITTED, st.sampled_from([*_REFERRED]))
+FITTED = st.builds(_wrap_pair, _PAIRS, st.sampled_from([*_REFERENCE_WRAPPERS]))
 """References stand at the root alone: the reference validator loses the `$id` of a part that it meets under `not`."""
 
 ODD = st.one_of(

@@ -168,13 +168,14 @@ def test_a_user_at_a_terminal_decides_for_clients_that_cannot_ask(way: Way, tmp_
             assert user.leave() == 0
         assert get_code(server.get_result("repeat", text="a")) == "approval_declined"
     decisions = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
-    assert decisions[1:5] == [
+    assert decisions == [
+        ("deny", "default"),
         ("once", "terminal"),
         ("deny", "terminal"),
         ("always", "terminal"),
         ("always", "remembered"),
+        ("deny", "default"),
     ]
-    assert decisions[0] == decisions[5] == ("deny", "default")
 
 
 def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_path: Path) -> None:
@@ -183,6 +184,7 @@ def test_top_shows_the_calls_of_a_bridge_over_stdio_at_its_private_socket(tmp_pa
         try:
             assert top.stdout is not None
             end = time.monotonic() + TIMEOUT
+            # Repeat the call until `top` is connected and shows it.
             while not select.select([top.stdout], [], [], 0.1)[0]:
                 assert time.monotonic() < end
                 assert get_code(server.get_result("repeat", text="a")) == "approval_declined"
@@ -245,7 +247,10 @@ def test_the_command_connects_to_new_bridges_and_reports_stopped_ones(tmp_path: 
         user.wait_for_text("Waiting for approval requests")
         for number in (1, 2):
             with run_server(STDIO, tmp_path, settings=settings) as server:
-                user.wait_for_text("connected to" if number == 1 else "[1] its bridge has stopped\nconnected to")
+                if number == 1:
+                    user.wait_for_text("connected to")
+                else:
+                    user.wait_for_text("[1] its bridge has stopped\nconnected to")
                 server.send_call("repeat", text=f"text{number}")
                 user.wait_for_text(f"  | Repeat text{number}?")
             user.wait_for_text(f"[{number}] its bridge has stopped")
@@ -293,11 +298,12 @@ def test_a_decision_about_a_question_of_another_process_is_remembered_in_a_third
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
         result = third.send_request("tools/call", params, session).result(TIMEOUT)["result"]
         assert (result["resultType"], get_code(result)) == ("complete", None)
-        for text, meta in (("b", session), ("a", {SESSION_KEY: "other"})):
-            params["arguments"] = {"text": text}
-            result = third.send_request("tools/call", params, meta).result(TIMEOUT)["result"]
-            result_type = "complete" if choice == ALWAYS and text == "a" else "input_required"
-            assert result["resultType"] == result_type
+        another_call = {**params, "arguments": {"text": "b"}}
+        result = third.send_request("tools/call", another_call, session).result(TIMEOUT)["result"]
+        assert result["resultType"] == "input_required"
+        # Only a lasting approval applies to other sessions.
+        result = third.send_request("tools/call", params, {SESSION_KEY: "other"}).result(TIMEOUT)["result"]
+        assert result["resultType"] == ("complete" if choice == ALWAYS else "input_required")
     how = [(line["decision"], line["how"]) for line in read_records(tmp_path / "audit.jsonl")]
     word = "always" if choice == ALWAYS else "session"
     assert how[:2] == [(word, "elicitation"), (word, "remembered")]
@@ -337,6 +343,7 @@ def wait_for_question(server: Any) -> Any:
         ({"remember": False}, ["list"], "approvals.remember: these settings remember no approvals. Set it to true"),
         ({}, ["revoke"], "revoke: no approval was selected. Pass the id of an approval, or use --all"),
         ({}, ["revoke", FILE], f"revoke: '{FILE}' is a file, not an id. Put the id before it, or use --all"),
+        # An id and --all contradict each other, so neither is used.
         ({}, ["revoke", "abc", "--all", FILE], "no approval was selected"),
         ({"store": "memry"}, ["list"], "state.store: unknown store 'memry'. Known stores: memory, sqlite, "),
         ({}, ["list", "gate.py"], "gate.py: this is not a settings file. Pass the settings file that is served (.yaml"),
@@ -371,7 +378,7 @@ def test_unknown_and_ambiguous_ids_revoke_nothing(tmp_path: Path, run_here: RunH
 
 
 @pytest.mark.parametrize("store_type", ["sqlite", "redis"])
-def test_state_in_a_store_outlives_the_bridge(
+def test_approvals_and_used_request_states_in_a_store_outlive_the_bridge(
     store_type: str,
     tmp_path: Path,
     redis_server: str,  # noqa: F811
@@ -385,6 +392,7 @@ def test_state_in_a_store_outlives_the_bridge(
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as second_process:
         assert get_code(second_process.send_request("tools/call", params).result(TIMEOUT)["result"]) is None
     with run_server(STDIO_STATELESS, tmp_path, settings=settings, profile=ELICITATION_CLIENT) as third:
+        # The second process has used this request state, so this is a replay.
         retry = third.send_request("tools/call", params).result(TIMEOUT)
         assert retry["error"]["data"] == {"reason": "invalid_request_state"}
     assert [grant["tool"] for grant in json.loads(run("list", "--json", folder=tmp_path).stdout)] == ["repeat"]
@@ -455,15 +463,19 @@ def test_listing_and_validating_open_no_socket(tmp_path: Path, run_here: RunHere
     assert not policy.get_socket_folder(tmp_path / FILE).exists()
 
 
+LOST_NUMBER = 9
+"""The number of a question whose bridge has stopped."""
+
+
 class Answers:
-    """Records the answers."""
+    """Records the answers, and passes on all but those to the question LOST_NUMBER."""
 
     def __init__(self) -> None:
         self.choices: list[tuple[int, str]] = []
 
     async def answer_question(self, number: int, choice: str) -> bool:
         self.choices.append((number, choice))
-        return number != 9
+        return number != LOST_NUMBER
 
 
 def build_terminal(clock: ManualClock) -> tuple[ApprovalTerminal, Answers]:
@@ -524,14 +536,24 @@ async def test_invalid_input_answers_no_question(line: str, message: str, capsys
 async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     terminal, _ = build_terminal(ManualClock())
     await terminal.read("y")
-    terminal.handle_message(build_question(9))
-    await terminal.read("y 9")
-    terminal.handle_message(QuestionUpdate(9, "withdrawn"))
-    terminal.handle_message(QuestionUpdate(9, "invalid"))
-    message = capsys.readouterr().err
-    assert "No request is pending." in message
-    assert "[9] its bridge has stopped" in message
-    assert "withdrawn" not in message
+    assert "No request is pending." in capsys.readouterr().err
+
+
+async def test_an_answer_to_a_stopped_bridge_is_reported_and_later_updates_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal, _ = build_terminal(ManualClock())
+    terminal.handle_message(build_question(LOST_NUMBER))
+    await terminal.read(f"y {LOST_NUMBER}")
+    assert f"[{LOST_NUMBER}] its bridge has stopped" in capsys.readouterr().err
+    terminal.handle_message(QuestionUpdate(LOST_NUMBER, "withdrawn"))
+    assert capsys.readouterr().err == ""
+
+
+async def test_an_answer_that_the_bridge_does_not_accept_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal, _ = build_terminal(ManualClock())
+    terminal.handle_message(QuestionUpdate(1, "invalid"))
+    assert "[1] this answer is not possible here" in capsys.readouterr().err
 
 
 async def test_a_question_cannot_imitate_another_or_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

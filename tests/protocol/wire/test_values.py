@@ -191,6 +191,8 @@ class Endless(Mapping[str, Any]):
 
 
 class WrongModel:
+    """A value that cannot be read, because its `model_dump` does not take the arguments of pydantic's method."""
+
     def model_dump(self) -> dict[str, Any]:
         return {}
 

@@ -103,8 +103,8 @@ async def test_a_question_without_a_schema_is_a_yes_or_no(mode: str, action: str
 
 @EVERY_ERA
 async def test_content_of_a_declined_form_does_not_reach_the_tool(mode: str) -> None:
-    text = types.ElicitResult(action="decline", content={"name": "Ada"})
-    (answer,), _ = await ask_in_tool(NAME_SCHEMA, SimulatedUser(text), mode)
+    decline = types.ElicitResult(action="decline", content={"name": "Ada"})
+    (answer,), _ = await ask_in_tool(NAME_SCHEMA, SimulatedUser(decline), mode)
     assert (answer.content, answer.data) == ({}, None)
 
 
@@ -142,15 +142,13 @@ async def test_a_handshake_client_is_asked_for_a_type_too() -> None:
 async def test_the_form_of_a_type_has_its_descriptions_choices_and_defaults() -> None:
     user = SimulatedUser({"street": "Elm 1"})
     await ask_in_tool(Delivery, user, STATELESS)
-    messages = user.questions[0].requested_schema
-    assert messages["required"] == ["street"]
-    assert messages["properties"]["street"]["description"] == "Street and number."
-    assert messages["properties"]["slot"] | {"title": ""} == {
-        "type": "string",
-        "enum": ["noon", "evening"],
-        "default": "noon",
-        "title": "",
-    }
+    form = user.questions[0].requested_schema
+    assert form["required"] == ["street"]
+    assert form["properties"]["street"]["description"] == "Street and number."
+    slot = dict(form["properties"]["slot"])
+    # The server may choose any title.
+    slot.pop("title", None)
+    assert slot == {"type": "string", "enum": ["noon", "evening"], "default": "noon"}
 
 
 @pytest.mark.parametrize("properties", [ENUMS, DEFAULTS], ids=["choices", "defaults"])
@@ -256,8 +254,8 @@ async def test_clients_of_older_versions_get_forms_in_the_keywords_of_their_vers
     @tool(registry=registry)
     async def ask(ctx: CallContext, several: bool = False) -> str:
         """Asks."""
-        cache = {key: form for key, form in ENUMS.items() if several or form["type"] != "array"}
-        return str((await ctx.ask("Please.", {"type": "object", "properties": cache})).content)
+        properties = {key: form for key, form in ENUMS.items() if several or form["type"] != "array"}
+        return str((await ctx.ask("Please.", {"type": "object", "properties": properties})).content)
 
     async with serve_client(registry, version="2025-06-18") as client:
         number = await client.send_request("tools/call", {"name": "ask", "arguments": {}})

@@ -36,9 +36,9 @@ UNABLE = "No user could be asked: the client does not support elicitation."
 
 @EVERY_ERA
 async def test_a_client_that_cannot_ask_gets_advice(mode: str) -> None:
-    house = HookedServer()
-    house.on("tool:pre", ask())
-    async with open_client(house, mode) as client:
+    server = HookedServer()
+    server.on("tool:pre", ask())
+    async with open_client(server, mode) as client:
         result = await client.call_tool("add", {"n": 2})
     advice = "Use a client that supports elicitation, and retry the call."
     assert (get_code(result), get_texts(result)) == (
@@ -61,6 +61,7 @@ async def test_a_client_that_cannot_ask_gets_advice(mode: str) -> None:
     ],
 )
 async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path: Path) -> None:
+    # Each case has its own module name, because a name that was imported from another file is rejected.
     (tmp_path / f"asks_{local}.py").write_text(MODULES)
     (tmp_path / "s.yaml").write_text(
         f"approvals: {{terminal: {local}, remember: false}}\n"
@@ -74,25 +75,25 @@ async def test_the_advice_follows_the_settings(local: str, advice: str, tmp_path
 
 @EVERY_ERA
 async def test_the_error_after_a_timeout_names_the_time(mode: str) -> None:
-    house = HookedServer()
-    house.on("tool:pre", ask(approval_timeout=0.05))
+    server = HookedServer()
+    server.on("tool:pre", ask(approval_timeout=0.05))
 
     async def user(context: Any, params: Any) -> Any:
         await anyio.sleep(0.5)
         return types.ElicitResult(action="cancel")
 
-    async with open_client(house, mode, user) as client:
+    async with open_client(server, mode, user) as client:
         [text] = get_texts(await client.call_tool("add", {"n": 2}))
     assert text == "Tool 'add' was not approved. No user answered within 0.05 seconds. Retry the call to ask again."
 
 
 async def test_the_clients_own_error_is_the_reason() -> None:
-    house = HookedServer()
-    house.on("tool:pre", ask())
+    server = HookedServer()
+    server.on("tool:pre", ask())
 
     async def broken(context: Any, params: Any) -> Any:
         raise MCPError(-32603, "the dialog is broken")
 
-    async with open_client(house, "legacy", broken) as client:
+    async with open_client(server, "legacy", broken) as client:
         [text] = get_texts(await client.call_tool("add", {"n": 2}))
     assert "No user could be asked: The client could not answer: the dialog is broken. Use a client that" in text
