@@ -85,7 +85,7 @@ def test_a_token_in_the_settings_themselves_is_rejected_and_not_shown(
 
 
 @pytest.mark.parametrize("name", ['\'["a","b","c"]\'', "a/b", "' '", "''", "-x", "a" * 65])
-def test_a_name_that_could_be_another_kind_of_principal_is_rejected(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_of_a_principal_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError):
         load_from(tmp_path, f"{name}: env:ANN_TOKEN")
 
@@ -104,18 +104,22 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
         owner = accepted.find_caller(token.encode())
         return owner.principal if owner is not None else None
 
+    # Nothing has changed.
     await reloader.reload_changes()
     assert not secrets
 
+    # The token of ann changes.
     (tmp_path / "ann").write_text("a-second-token-of-ann")
     await reloader.reload_changes()
     assert (find("first-token-of-ann"), find("a-second-token-of-ann")) == (None, "ann")
     assert secrets == {"a-second-token-of-ann"}
 
+    # The settings get another name.
     write_settings(tmp_path, "ann: file:ann", "eve: file:eve")
     await reloader.reload_changes()
     assert find("token-of-eve") == "eve"
 
+    # A missing file, invalid settings, and settings with a missing file change nothing.
     with caplog.at_level(logging.ERROR, "mcp_bridge.app"):
         (tmp_path / "eve").unlink()
         await reloader.reload_changes()
@@ -127,6 +131,7 @@ async def test_changed_files_are_read_again_and_faulty_ones_change_nothing(
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert [text.split(",")[0] for text in errors] == ["http.tokens was not reloaded"] * 3
 
+    # When the file exists, the last settings apply. They have no token for ann.
     (tmp_path / "later").write_text("a-third-token-of-eve")
     await reloader.reload_changes()
     assert (find("a-second-token-of-ann"), find("a-third-token-of-eve")) == (None, "eve")
@@ -147,6 +152,7 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
             return (await http.post("/mcp", **request)).status_code
 
         assert [await status_of(token) for token in ("first-token-of-ann", "token-of-eve", "x")] == [200, 200, 401]
+        # Responses to a client with a token are not for shared caches.
         listing = (
             await http.post("/mcp", **make_stateless_request("tools/list", Authorization="Bearer token-of-eve"))
         ).json()
@@ -160,6 +166,7 @@ async def test_a_server_accepts_a_new_token_without_a_restart_and_never_shows_on
 
 def test_a_server_with_named_tokens_may_listen_on_any_address_but_not_without_the_token(tmp_path: Path) -> None:
     write_settings(tmp_path, "ann: env:UNSET_TOKEN")
+    # The error is about the token, and not about the address.
     code, message = fail_to_start(tmp_path, "tokens.yaml", "--http", "0.0.0.0:0")
     assert code == 2
     assert "http.tokens.ann: cannot read the token of 'ann'" in message
@@ -200,11 +207,11 @@ async def test_a_server_accepts_the_tokens_of_an_issuer(tmp_path: Path) -> None:
         ("jwks: 'https://'", "expected an https URL"),
         ("jwks: tools.py, resource: 'http://tools.example/mcp'", "expected an https URL"),
         ("jwks: tools.py, scopes: ['a\"b']", "http.jwt.scopes[0]"),
-        ("{}", "http.jwt.jwks: this key is required"),
+        ("scopes: []", "http.jwt.jwks: this key is required"),
     ],
 )
 def test_jwt_settings_that_cannot_be_used_stop_the_start(tmp_path: Path, more: str, problem: str) -> None:
-    (tmp_path / "jwt.yaml").write_text(JWT.format(more=more.replace("{}", "scopes: []")))
+    (tmp_path / "jwt.yaml").write_text(JWT.format(more=more))
     code, message = fail_to_start(tmp_path, "jwt.yaml", "--http", "127.0.0.1:0")
     assert code == 2
     assert problem in message

@@ -123,6 +123,7 @@ DEFINITION = st.fixed_dictionaries({}, optional={key: LEAVES[key] for key in LEA
 def test_the_changed_schema_accepts_what_the_original_accepts_with_the_fixed_values(
     root: dict[str, Any], parts: list[Any], definition: Any, is_fixed: bool, value: Any
 ) -> None:
+    # The keywords of `root` may replace its properties, so they are also in a part.
     properties = {name: {} for name in "abc"}
     root = {"type": "object", "properties": properties, **root, "allOf": [*parts, {"properties": properties}]}
     root["$defs"] = {"one": definition}
@@ -137,7 +138,7 @@ def test_the_changed_schema_accepts_what_the_original_accepts_with_the_fixed_val
     try:
         new_schema = Validator(override.apply(ToolEntry("echo", "", lambda data: data, root)).input_schema)
     except ValueError as error:
-        # Other errors report that no call is possible with this override.
+        # The override may report that it cannot change this schema. Any other error means that no call is possible.
         if "cannot be hidden or fixed" not in str(error):
             assert not any(original.is_valid({**call, **fixed}) for call in calls)
         return

@@ -54,7 +54,7 @@ async def test_in_process_a_handler_that_needs_input_has_failed() -> None:
     assert (await dispatch(registry)).code == "missing_capability"
 
 
-def test_a_need_is_of_something() -> None:
+def test_needs_input_requires_a_question() -> None:
     for nothing in ({}, None, []):
         with pytest.raises(ValueError, match="at least one question"):
             NeedsInput(nothing)  # type: ignore[arg-type]
@@ -88,6 +88,7 @@ async def test_an_error_during_a_cancellation_does_not_end_other_calls(error: Ba
         except anyio.get_cancelled_exc_class() as cancelled:
             raise BaseExceptionGroup("both", [cancelled, error]) from None
 
+    # Other calls run in the same task group. The error would end them if it left the group.
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(dispatch, build_registry(spiteful))
         await starts.wait()

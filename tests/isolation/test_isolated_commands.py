@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+# Each import writes its process id, and whether the process is a worker (`python -m mcp_bridge._isolation.worker`).
 TOOLS = """
 import os, sys
 from mcp_bridge import tool
@@ -34,12 +35,13 @@ def test_modules_of_an_isolated_source_are_not_imported_in_the_bridge(command: l
     text, error_text = running.communicate(timeout=60)
     assert running.returncode == 0, error_text
     assert b"Traceback" not in error_text
-    import_line = (tmp_path / "imports.txt").read_text().splitlines()
-    assert import_line
-    assert all(line.endswith("True") and line.split()[0] != str(running.pid) for line in import_line)
+    import_lines = (tmp_path / "imports.txt").read_text().splitlines()
+    assert import_lines
+    assert all(line.endswith("True") and line.split()[0] != str(running.pid) for line in import_lines)
     if command[0] == "call":
-        assert text.strip().decode() == import_line[0].split()[0]
-    assert not any(Path(f"/proc/{line.split()[0]}").exists() for line in import_line) or os.name == "nt"
+        assert text.strip().decode() == import_lines[0].split()[0]
+    # No worker outlives the command. Only Linux has /proc.
+    assert not any(Path(f"/proc/{line.split()[0]}").exists() for line in import_lines) or os.name == "nt"
 
 
 PRINTING = """

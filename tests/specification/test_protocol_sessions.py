@@ -15,7 +15,7 @@ CHANGED = "notifications/tools/list_changed"
 
 
 async def get_status(raw: HttpClient, method: str = "POST", **headers: str) -> int:
-    """Return the HTTP status of a request with these headers."""
+    """Return the HTTP status of a request with these headers. An empty value removes a header."""
     all_headers = {**raw.make_headers({}), **{key.replace("_", "-"): value for key, value in headers.items()}}
     all_headers = {key: value for key, value in all_headers.items() if value}
     body = raw.make_request("tools/list") if method == "POST" else None
@@ -79,6 +79,7 @@ async def test_streams_begin_with_an_id_and_no_id_is_there_twice(connected: Conn
             await raw.call("steps", {"values": [1, 2]}, meta={"progressToken": "t"})
         await raw.call("add", {"kind": "tools", "name": "newcomer"})
         await raw.receive_message(CHANGED)
+        # The keys of POST requests are their ids, which are integers.
         streams = [reply.events for key, reply in raw.responses.items() if isinstance(key, int) and reply.events]
         for events in streams:
             assert (events[0].data, bool(events[0].id)) == ("", True)
@@ -106,6 +107,7 @@ async def test_a_stream_that_broke_goes_on_where_it_was_with_its_own_messages(co
         data = [event.data for event in resumed.events if event.data]
         assert len(data) == 2
         assert ['"progressToken":"1"' in data[0], f'"id":{waiting}' in data[1]] == [True, True]
+        # Each of the two calls reports twice, and no report is repeated.
         assert len(raw.list_notifications("notifications/progress")) == 4
 
 

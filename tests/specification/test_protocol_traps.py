@@ -32,6 +32,7 @@ async def test_an_unhandled_exception_never_reaches_a_handshake_client_verbatim(
         messages = json.dumps(raw.received)
         assert SECRET not in messages
         assert "division" not in messages
+        # The SDK reports an unhandled exception with the code 0 and the text of the exception.
         assert [message for message in raw.received if message.get("error", {}).get("code") == 0] == []
 
 
@@ -117,6 +118,7 @@ def test_a_pipe_that_ends_with_its_last_request_loses_no_answer(tmp_path: Path, 
     greeting = [raw.make_request("initialize", hello), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
     lines = [json.dumps(message) for message in (*([] if stateless else greeting), *calls)]
     command = [sys.executable, "-m", "mcp_bridge", "serve", str(tmp_path / "tools.py")]
+    # The last line has no line break: the input ends directly after the last request.
     ran = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=TIMEOUT, check=True)
     answers = {message["id"]: message["result"] for message in map(json.loads, ran.stdout.splitlines())}
     texts = [answers[call["id"]]["content"][0]["text"] for call in calls]
@@ -147,5 +149,5 @@ async def test_clients_of_both_eras_receive_the_same_capabilities(connected: Con
         discovered = (await new.get_result("server/discover"))["capabilities"]
         welcomed = old.initialize_result["capabilities"]
         assert discovered == welcomed
-        # Handshake clients would never receive them.
+        # Only stateless clients receive the extension for tasks, so this server must not have it.
         assert not discovered.get("extensions")

@@ -121,4 +121,5 @@ async def test_a_module_may_be_mounted_without_a_coordinator(tmp_path: Path, mon
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     write_files(tmp_path, {"mounted_on_nothing.py": "def mount(coordinator, config): return coordinator"})
+    # The module returns its coordinator, which is None.
     assert await ModuleLoader(search_paths=[tmp_path]).load("mounted_on_nothing") is None

@@ -17,14 +17,14 @@ from pathlib import Path
 from mcp_bridge._policies.audit_trail.reader import open_trail
 from tests.kits.audit.audit_kit import AuditedServer, read_records, run_server, write_settings
 
-MOST_CALLS = 5000
+CALLS_PER_SERVER = 5000
 """Calls that are sent to each server. It is killed before it has responded to all of them."""
 
 
 def kill_servers(
-    folder: Path, rounds: int, *, chance: random.Random, most: int = 3000, synchronous: str = "normal"
+    folder: Path, rounds: int, *, chance: random.Random, max_responses: int = 3000, synchronous: str = "normal"
 ) -> tuple[int, int]:
-    """Start and kill servers with one audit trail, each after at most `most` responses.
+    """Start and kill servers with one audit trail, each after at most `max_responses` responses.
 
     Return the numbers of responses and of records.
 
@@ -34,7 +34,7 @@ def kill_servers(
     trail = folder / "trail.sqlite3"
     for number in range(rounds):
         with run_server(settings) as server:
-            acknowledged |= _kill_under_load(server, trail, number, chance.randint(1, most))
+            acknowledged |= _kill_under_load(server, trail, number, chance.randint(1, max_responses))
     with open_trail(trail) as reader:
         report = reader.verify()
     assert report.is_intact, report
@@ -47,7 +47,7 @@ def _kill_under_load(server: AuditedServer, trail: Path, number: int, after: int
     """Kill the server after this many responses, and return the ids of all its responses."""
     server.call(f"{number}-first")
     pid = server.find_pid(trail)
-    ids = [f"{number}-{call}" for call in range(MOST_CALLS)]
+    ids = [f"{number}-{call}" for call in range(CALLS_PER_SERVER)]
     sending = threading.Thread(target=server.send_calls, args=(ids,))
     sending.start()
     outputs = set()

@@ -1,4 +1,9 @@
-"""Sends the same messages to the engine and to the oracle, and collects their responses."""
+"""Sends the same messages to the engine (mcp_bridge) and to the oracle (a server of the SDK), and collects responses.
+
+A client sends back the request states of a server, and answers its requests by their ids. Both differ between the two
+servers. So a line refers to the first, second or third state by any text, and `Correspondent` replaces the text by the
+state that its server has sent as the first, second or third. It replaces ids such as `roots/list#1` in the same way.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,7 @@ _STATE = "requestState"
 
 
 class EngineTwin:
-    """A client's connection to the engine, which writes to it as its message stream."""
+    """A client's connection to the engine. It is also the message stream to which the engine writes."""
 
     def __init__(self, endpoint: Endpoint, tasks: Any) -> None:
         self.server = endpoint
@@ -136,7 +141,11 @@ class Correspondent:
         self._twin.server.close_subscriptions()
 
     def deliver(self, line: bytes, message: Json | None, state: int | None) -> None:
-        """Pass a line on. `state` is the number of the request state in it; an id of a request is translated."""
+        """Pass a line to the server, with the server's own request state and id of a request.
+
+        `state` is the number of the request state in the line, in the order of the states in all lines; None without
+        one.
+        """
         if message is not None and state is not None and state < len(self._states):
             line = orjson.dumps({**message, "params": {**message["params"], _STATE: self._states[state]}})
         if message is not None and "method" not in message and str(message.get("id")) in self._ids:

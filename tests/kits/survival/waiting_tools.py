@@ -20,10 +20,10 @@ import anyio
 from mcp_bridge import tool
 
 
-def get_state() -> dict[str, list[str]]:
-    """Return the released calls (`free`) and the ended calls. This state is outside of the module's offer."""
-    state: dict[str, list[str]] = sys.__dict__.setdefault("_survival", {})
-    return state
+def get_released_tokens() -> set[str]:
+    """Return the tokens that `free` has released. They are in `sys`, and so not part of this module."""
+    tokens: set[str] = sys.__dict__.setdefault("_survival", set())
+    return tokens
 
 
 @tool
@@ -36,7 +36,7 @@ async def blocks(seconds: float) -> str:
 @tool
 def holds(token: str) -> str:
     """Hold a thread until `free` is called with this token."""
-    while token not in get_state():
+    while token not in get_released_tokens():
         time.sleep(0.01)
     return "freed"
 
@@ -44,7 +44,7 @@ def holds(token: str) -> str:
 @tool
 async def free(token: str) -> str:
     """Let the calls that wait for this token return."""
-    get_state()[token] = []
+    get_released_tokens().add(token)
     return "freed"
 
 
@@ -61,7 +61,7 @@ async def swallows(times: int) -> str:
 async def shields(token: str) -> str:
     """Continue in a shielded scope until released, and suppress asyncio's cancellation, which ignores the shield."""
     with anyio.CancelScope(shield=True):
-        while token not in get_state():
+        while token not in get_released_tokens():
             with contextlib.suppress(asyncio.CancelledError):
                 await anyio.sleep(0.01)
     return "went on"
@@ -70,7 +70,7 @@ async def shields(token: str) -> str:
 @tool
 async def never_gives_up(token: str) -> str:
     """Suppress every cancellation until `free` is called with this token."""
-    while token not in get_state():
+    while token not in get_released_tokens():
         with contextlib.suppress(BaseException):
             await asyncio.sleep(60)
     return "went on"
@@ -87,7 +87,7 @@ def list_leftovers() -> dict[str, Callable[[], Any]]:
         "a forked child": _fork,
         "a thread": lambda: threading.Thread(target=time.sleep, args=(600,)).start(),
         "a daemon thread": lambda: threading.Thread(target=time.sleep, args=(600,), daemon=True).start(),
-        "an atexit handler that raises": lambda: atexit.register(_exit, "at exit"),
+        "an atexit handler that raises": lambda: atexit.register(_raise, "at exit"),
         "an atexit handler that ends": lambda: atexit.register(os._exit, 0),
     }
 
@@ -122,27 +122,26 @@ async def leaves_a_task(kind: str) -> str:
 def list_changes() -> dict[str, Callable[[], Any]]:
     """Return the changes of shared state."""
     return {
-        "a thread that raises": lambda: _in_thread(_exit, "in a thread", ValueError("in a thread")),
+        "a thread that raises": lambda: _in_thread(_raise, "in a thread", ValueError("in a thread")),
         "a thread that exits": lambda: _in_thread(sys.exit, 3),
-        "a thread with a KeyboardInterrupt": lambda: _in_thread(_exit, "in a thread", KeyboardInterrupt()),
+        "a thread with a KeyboardInterrupt": lambda: _in_thread(_raise, "in a thread", KeyboardInterrupt()),
         "the working directory": lambda: os.chdir("/"),
         "the locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
         "a higher recursion limit": lambda: sys.setrecursionlimit(5000),
         "warnings as errors": lambda: warnings.simplefilter("error"),
         "an empty environment": os.environ.clear,
         "no module path": lambda: sys.path.clear(),
-        "a trace function": lambda: sys.settrace(lambda *_: _exit("traced")),
-        "an excepthook that raises": lambda: setattr(sys, "excepthook", _exit),
-        "a threading.excepthook that raises": lambda: setattr(threading, "excepthook", _exit),
+        "a trace function": lambda: sys.settrace(lambda *_: _raise("traced")),
+        "an excepthook that raises": lambda: setattr(sys, "excepthook", _raise),
+        "a threading.excepthook that raises": lambda: setattr(threading, "excepthook", _raise),
     }
 
 
-def _exit(*arguments: Any) -> None:
-    raise (
-        arguments[1]
-        if len(arguments) == 2 and isinstance(arguments[1], BaseException)
-        else SystemExit(str(arguments[0]))
-    )
+def _raise(*arguments: Any) -> None:
+    """Raise the second of two arguments if it is an error, else a SystemExit with the first one as its text."""
+    if len(arguments) == 2 and isinstance(arguments[1], BaseException):
+        raise arguments[1]
+    raise SystemExit(str(arguments[0]))
 
 
 def _in_thread(function: Callable[..., Any], *args: Any) -> None:
@@ -167,18 +166,18 @@ async def on_the_loop(what: str) -> str:
     elif what == "close":
         loop.close()
     elif what == "a callback that exits":
-        loop.call_soon(_exit, "in a callback")
+        loop.call_soon(_raise, "in a callback")
     elif what == "a callback from a thread that exits":
-        threading.Thread(target=loop.call_soon_threadsafe, args=(_exit, "in a callback")).start()
+        threading.Thread(target=loop.call_soon_threadsafe, args=(_raise, "in a callback")).start()
     elif what == "a reader that exits":
         source, sink = os.pipe()
-        loop.add_reader(source, lambda: (loop.remove_reader(source), _exit("in a reader")))
+        loop.add_reader(source, lambda: (loop.remove_reader(source), _raise("in a reader")))
         os.write(sink, b"x")
     elif what == "a task factory that raises":
-        loop.set_task_factory(lambda *_, **__: _exit("no task"))
+        loop.set_task_factory(lambda *_, **__: _raise("no task"))
         loop.call_soon(loop.set_task_factory, None)
     elif what == "a handler that raises":
-        loop.set_exception_handler(lambda *_: _exit("handled"))
+        loop.set_exception_handler(lambda *_: _raise("handled"))
         loop.call_soon(lambda: 1 / 0)
     await anyio.sleep(0.05)
     return "answered"

@@ -92,7 +92,7 @@ class EverythingServer:
     """The offer of the server, and its received requests."""
 
     def __init__(self, era: str) -> None:
-        self.name = "renamed_later"
+        self.renamable_tool = "renamed_later"
         self.cancelled: list[str] = []
         self.subscribed: list[str] = []
         self.bus = InMemorySubscriptionBus()
@@ -107,7 +107,7 @@ class EverythingServer:
             on_list_resources=self._list_resources, on_list_resource_templates=self._list_templates,
             on_read_resource=self._read, on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe, on_subscriptions_listen=self._serve_listener,
-            on_list_prompts=self._list_prompts, on_get_prompt=self._get_prompt, on_completion=self._complete,
+            on_list_prompts=self._list_prompts, on_get_prompt=self._get_prompt, on_completion=self._complete_argument,
             on_set_logging_level=self._set_level,
         )  # fmt: skip
         server.middleware.append(self._limit_era)
@@ -120,7 +120,7 @@ class EverythingServer:
 
     async def _list_tools(self, ctx: Any, params: Any) -> Any:
         """List two tools per page."""
-        tools = [*TOOLS, {"name": self.name, "inputSchema": ANY}]
+        tools = [*TOOLS, {"name": self.renamable_tool, "inputSchema": ANY}]
         start = int(params.cursor or 0) if params is not None else 0
         more = {"nextCursor": str(start + 2)} if start + 2 < len(tools) else {}
         return _complete(ctx, {"tools": tools[start : start + 2], **more}, cached=True)
@@ -162,7 +162,7 @@ class EverythingServer:
         elif name == "end":
             os._exit(3)
         elif name == "rename":
-            self.name = data["name"]
+            self.renamable_tool = data["name"]
             await self.bus.publish(ToolsListChanged())
             if ctx.protocol_version != "2026-07-28":
                 await ctx.session.send_tool_list_changed()
@@ -172,8 +172,8 @@ class EverythingServer:
         if ctx.protocol_version == "2026-07-28":
             answers = params.input_responses
             if not answers:
-                count = {key: value for key, value in question["params"].items() if key != "elicitationId"}
-                request = {"method": method, "params": count}
+                question_params = {key: value for key, value in question["params"].items() if key != "elicitationId"}
+                request = {"method": method, "params": question_params}
                 return {"resultType": "input_required", "inputRequests": {"it": request}, "requestState": "sealed"}
             answer = (ctx.params or {})["inputResponses"]["it"]
             return _complete(
@@ -241,7 +241,7 @@ class EverythingServer:
         ]
         return _complete(ctx, {"messages": messages, "_meta": {"example.com/prompt": 1}})
 
-    async def _complete(self, ctx: Any, params: Any) -> Any:
+    async def _complete_argument(self, ctx: Any, params: Any) -> Any:
         arguments = (params.context.arguments if params.context else None) or {}
         values = [f"{params.argument.value}{end}" for end in ("da", "lan", *arguments.values())]
         return _complete(ctx, {"completion": {"values": values, "total": 250, "hasMore": True}})
@@ -297,7 +297,11 @@ def main() -> None:
         anyio.run(serve_stdio, server, era)
         return
     is_sse = transport == "sse"
-    app = build_sse_app(server, era) if is_sse else server.streamable_http_app(stateless_http="less" in transport)
+    app = (
+        build_sse_app(server, era)
+        if is_sse
+        else server.streamable_http_app(stateless_http=transport == "http-stateless")
+    )
     bound = socket.create_server(("127.0.0.1", 0))
     print(bound.getsockname()[1], flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([bound])

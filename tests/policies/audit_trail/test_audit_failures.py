@@ -34,7 +34,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits th
 
 
 def test_a_killed_server_loses_no_call_that_it_has_responded_to(tmp_path: Path) -> None:
-    responses, records = kill_servers(tmp_path, 2, chance=random.Random(1), most=400)
+    responses, records = kill_servers(tmp_path, 2, chance=random.Random(1), max_responses=400)
     assert 0 < responses <= records
 
 

@@ -39,7 +39,10 @@ def run_agent() -> str:
 
 
 def write_settings(folder: Path, sources: str) -> Path:
-    """Write a settings file, and replace `PLAN` by a plan with an agent and a hook for approvals."""
+    """Write a settings file, and replace each line `    PLAN` by the key `plan` of `PLAN`, with an agent and a hook.
+
+    The hook asks the user for approval. Each test has a module of another name, because modules stay imported.
+    """
     name = name_module(folder, "asks")
     settings = sources.replace("    PLAN\n", PLAN).replace("MODULE", name)
     write_files(folder, {f"{name}.py": HEADS["native"] + ASKS, "tools.py": TOOLS, "agent.yaml": settings})
@@ -83,4 +86,5 @@ async def test_agents_with_different_names_or_prefixes_do_not_collide(tmp_path: 
         assert [tool.name for tool in (await client.list_tools()).tools] == names
         for name in names:
             assert get_texts(await client.call_tool(name, {"task": "Count."}))[0] == "One."
+    # Questions have the published names, too.
     assert user.prompts == [f"Allow '{name}' to continue (prompt:submit)?" for name in names]
