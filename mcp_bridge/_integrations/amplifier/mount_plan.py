@@ -11,7 +11,7 @@ short and in a long form. These two sections are equal:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -277,14 +277,20 @@ class _PlanReader:
         if not isinstance(value, list):
             self.report_value(place, value, "'all', 'none' or a list of names")
             return ()
+        known_names: list[Any] = []
         for index, name in enumerate(value):
-            if name not in names:
+            if not isinstance(name, Hashable):
+                # A mapping or a list cannot be looked up in `names`, which is a mapping.
+                self.report_value((*place, index), name, "the name of an agent")
+            elif name in names:
+                known_names.append(name)
+            else:
                 match = find_similar_name(name, names)
                 hint = f"the plan has: {', '.join(map(str, names))}"
                 if match is not None:
                     hint = f"did you mean '{match}'?"
                 self.report((*place, index), f"no agent '{name}', {hint}", name)
-        return tuple(name for name in value if name in names)
+        return tuple(known_names)
 
     def read_inheritance(self, agent: Mapping[str, Any], place: KeyPath) -> dict[str, Sequence[str]]:
         inheritance: dict[str, Sequence[str]] = {}
@@ -305,14 +311,21 @@ class _PlanReader:
             return []
         place = (*place, "provider_preferences")
         if not isinstance(value, list):
-            self.report_value(place, value, "a list of mappings with 'provider' and 'model'")
+            self.report_value(place, value, "a list of mappings with 'provider', and optionally 'model'")
             return []
         preferences = []
         for index, preference in enumerate(value):
-            if isinstance(_as_mapping(preference).get("provider"), str) and preference["provider"]:
-                preferences.append(preference)
+            fields = _as_mapping(preference)
+            provider, model, config = fields.get("provider"), fields.get("model"), fields.get("config")
+            if not isinstance(provider, str) or not provider:
+                self.report_value((*place, index), preference, "a mapping with 'provider', and optionally 'model'")
+            elif model is not None and not isinstance(model, str):
+                # Without a model, the provider uses its default.
+                self.report_value((*place, index, "model"), model, "the name or a pattern of models")
+            elif config is not None and not isinstance(config, Mapping):
+                self.report_value((*place, index, "config"), config, "a mapping")
             else:
-                self.report_value((*place, index), preference, "a mapping with 'provider' and 'model'")
+                preferences.append(preference)
         return preferences
 
     def _read_session_module(

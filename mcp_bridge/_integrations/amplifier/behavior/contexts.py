@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from copy import deepcopy
 from typing import Any
 
-import anyio
-
-from mcp_bridge._integrations.amplifier.behavior.module_tests import ModuleBehaviorTests, require, require_async_method
+from mcp_bridge._integrations.amplifier.behavior.module_tests import (
+    ModuleBehaviorTests,
+    open_task_group,
+    require,
+    require_async_method,
+)
 from mcp_bridge._integrations.amplifier.doubles import EventRecorder, MockProvider
 from mcp_bridge._integrations.amplifier.models import ProviderInfo
 
@@ -115,7 +118,7 @@ class ContextBehaviorTests(ModuleBehaviorTests):
 
     async def test_messages_that_are_added_concurrently_are_all_kept(self) -> None:
         async with self.open_module() as context:
-            async with anyio.create_task_group() as tasks:
+            async with open_task_group() as tasks:
                 for number in range(_CONCURRENT_MESSAGES):
                     tasks.start_soon(context.add_message, {"role": "user", "content": str(number)})
             numbers = sorted(int(message["content"]) for message in await context.get_messages())

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NoReturn
 from unittest import SkipTest
 from uuid import uuid4
 
 import anyio
+from anyio.abc import TaskGroup
 
 from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._integrations.amplifier.coordinator import NAMED_POINTS
 from mcp_bridge._integrations.amplifier.doubles import MockApprovals, MockDisplay, TestCoordinator
 from mcp_bridge._integrations.amplifier.session import accept_mount_result
+from mcp_bridge._runtime.cancellation import has_cancellation
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 MOUNTING_RULE = "it_mounts_what_its_type_requires"
@@ -67,20 +70,19 @@ class ModuleBehaviorTests:
     async def mount_module(self, **config: Any) -> AsyncIterator[Any]:
         """Mount the module, with further keys of its configuration, and yield the coordinator."""
         coordinator = self.create_coordinator()
-        with anyio.fail_after(self.timeout):
-            result = await resolve_awaitable(self.module.mount(coordinator, {**self.config, **config}))
-            # A function is a cleanup. It is called below, so that its errors are not only logged.
-            if not inspect.isroutine(result):
-                accept_mount_result(coordinator, result)
-            on_ready = getattr(self.module, "on_session_ready", None)
-            if on_ready is not None:
-                await resolve_awaitable(on_ready(coordinator))
-            try:
+        # The module is cleaned up whatever fails: its `mount`, its `on_session_ready`, the test, or another cleanup.
+        with limit_time(self.timeout):
+            async with AsyncExitStack() as cleanups:
+                cleanups.push_async_callback(coordinator.cleanup)
+                result = await resolve_awaitable(self.module.mount(coordinator, {**self.config, **config}))
+                # A function is a cleanup. It is called here, so that its errors are not only logged.
+                cleanups.push_async_callback(call_cleanup, result)
+                if not inspect.isroutine(result):
+                    accept_mount_result(coordinator, result)
+                on_ready = getattr(self.module, "on_session_ready", None)
+                if on_ready is not None:
+                    await resolve_awaitable(on_ready(coordinator))
                 yield coordinator
-            finally:
-                if inspect.isroutine(result):
-                    await resolve_awaitable(result())
-                await coordinator.cleanup()
 
     @asynccontextmanager
     async def open_module(self, **config: Any) -> AsyncIterator[Any]:
@@ -112,14 +114,43 @@ class ModuleBehaviorTests:
         )
 
     async def test_its_cleanups_raise_nothing(self) -> None:
-        cleanups: list[Callable[[], Any]] = []
         coordinator = self.create_coordinator()
-        coordinator.register_cleanup = cleanups.append
-        with anyio.fail_after(self.timeout):
-            result = await resolve_awaitable(self.module.mount(coordinator, {**self.config}))
-            for cleanup in (result, *reversed(cleanups)):
-                if inspect.isroutine(cleanup):
-                    await resolve_awaitable(cleanup())
+        with limit_time(self.timeout):
+            async with AsyncExitStack() as cleanups:
+                coordinator.register_cleanup = partial(cleanups.push_async_callback, call_cleanup)
+                result = await resolve_awaitable(self.module.mount(coordinator, {**self.config}))
+                cleanups.push_async_callback(call_cleanup, result)
+
+
+async def call_cleanup(cleanup: Any) -> None:
+    """Call the result of `mount` or a registered cleanup, if it is a function."""
+    if inspect.isroutine(cleanup):
+        await resolve_awaitable(cleanup())
+
+
+@contextmanager
+def limit_time(seconds: float) -> Iterator[None]:
+    """Raise AssertionError if the block takes longer. A TimeoutError is then always one of the module."""
+    with anyio.move_on_after(seconds) as scope:
+        yield
+    require(not scope.cancelled_caught, f"it took more than {seconds:g} seconds")
+
+
+@asynccontextmanager
+async def open_task_group() -> AsyncIterator[TaskGroup]:
+    """Open a task group that raises the first error itself, because the text of an ExceptionGroup does not name it."""
+    error: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+    except BaseExceptionGroup as group:
+        if has_cancellation(group):
+            raise
+        error = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+    if error is not None:
+        raise error
 
 
 def find_modules_at(coordinator: Any, point: str) -> dict[str, Any]:
@@ -182,8 +213,6 @@ async def check_rule(suite: type[ModuleBehaviorTests], rule: str, module: Any, *
         await getattr(tests, f"{_PREFIX}{rule}")()
     except SkipTest as skipped:
         return RuleOutcome("skipped", str(skipped))
-    except TimeoutError:
-        return RuleOutcome("failed", f"it took more than {tests.timeout:g} seconds")
     except AssertionError as error:
         return RuleOutcome("failed", str(error))
     except BaseException as error:

@@ -9,7 +9,12 @@ from typing import Any
 import anyio
 
 from mcp_bridge._integrations.amplifier import events
-from mcp_bridge._integrations.amplifier.behavior.module_tests import ModuleBehaviorTests, require, require_async_method
+from mcp_bridge._integrations.amplifier.behavior.module_tests import (
+    ModuleBehaviorTests,
+    open_task_group,
+    require,
+    require_async_method,
+)
 from mcp_bridge._integrations.amplifier.behavior.scene import (
     ANSWER,
     PROMPT,
@@ -338,7 +343,7 @@ class OrchestratorBehaviorTests(ModuleBehaviorTests):
 
 async def _cancel_execution(scene: OrchestratorScene, call: PendingCall) -> None:
     """Run the orchestrator, and cancel it when it waits for the pending call."""
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         tasks.start_soon(scene.execute)
         await call.has_started.wait()
         tasks.cancel_scope.cancel()

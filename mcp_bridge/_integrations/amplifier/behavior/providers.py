@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
@@ -13,12 +13,15 @@ import anyio
 from mcp_bridge._integrations.amplifier import message_models
 from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     ModuleBehaviorTests,
+    call_cleanup,
+    limit_time,
+    open_task_group,
     require,
     require_async_method,
     skip_rule,
 )
 from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE
-from mcp_bridge._runtime.third_party import describe_error, resolve_awaitable
+from mcp_bridge._runtime.third_party import describe_error
 
 _TOOLS = [
     {
@@ -209,7 +212,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
         async def ask_model() -> None:
             responses.append(await provider.complete(self.build_request()))
 
-        async with self.open_situation("text") as provider, anyio.create_task_group() as tasks:
+        async with self.open_situation("text") as provider, open_task_group() as tasks:
             tasks.start_soon(ask_model)
             tasks.start_soon(ask_model)
         for response in responses:
@@ -279,14 +282,14 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
 
     async def test_mounting_without_a_configuration_raises_nothing(self) -> None:
         coordinator = self.create_coordinator()
-        with anyio.fail_after(self.timeout):
-            try:
-                cleanup = await self.module.mount(coordinator, {})
-            except Exception as error:
-                raise AssertionError(f"`mount` raised {describe_error(error)}") from error
-            if inspect.isroutine(cleanup):
-                await resolve_awaitable(cleanup())
-            await coordinator.cleanup()
+        with limit_time(self.timeout):
+            async with AsyncExitStack() as cleanups:
+                cleanups.push_async_callback(coordinator.cleanup)
+                try:
+                    result = await self.module.mount(coordinator, {})
+                except Exception as error:
+                    raise AssertionError(f"`mount` raised {describe_error(error)}") from error
+                cleanups.push_async_callback(call_cleanup, result)
 
 
 def require_response(response: Any) -> None:

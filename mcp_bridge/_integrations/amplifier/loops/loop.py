@@ -62,7 +62,7 @@ class LoopConfig(BaseModel):
         max_cost: The maximum cost in US dollars. A response without a known cost stops the run.
         max_seconds: The maximum duration in seconds, without the time in which questions wait for the user.
         max_repeated_calls: How often a tool may be called with the same arguments.
-        max_continuations: How often the model is asked to continue a truncated response.
+        max_continuations: How often in a row the model is asked to continue a truncated response.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -160,6 +160,8 @@ class Execution:
             await self.context.add_message(_to_history(response, text, calls))
             is_truncated = response.finish_reason in TRUNCATED
             if calls and not is_truncated:
+                # The limit is for each response, and this response is complete.
+                continuations = 0
                 self.texts.clear()
                 for message in await self.runner.run_calls(calls):
                     await self.context.add_message(message)
@@ -192,28 +194,36 @@ class Execution:
             if self.spending.is_cost_limited and not _has_price(self.provider):
                 raise StoppedError(_NO_PRICE.format(self.provider_name))
             request = await self._build_request()
+            response: Any = None
             try:
                 response = await self._complete(request)
                 calls = _separate_calls(response, self.provider.parse_tool_calls(response))
             except InvalidToolCallError as error:
                 # The model gets another request to correct its arguments.
-                self.spending.add(None)
+                self._record_usage(getattr(response, "usage", None))
                 self.emitter.pending_messages.append({"role": "user", "content": str(error)})
                 continue
             except Exception as error:
+                if response is not None:
+                    # The response is paid for, although its calls cannot be read.
+                    self.spending.add(getattr(response, "usage", None))
                 data = {"provider": self.provider_name, "error": {"type": type(error).__name__, "message": str(error)}}
                 await self.emitter.emit(events.PROVIDER_ERROR, data)
                 text = f"The provider '{self.provider_name}' failed: {describe_error(error)}"
                 logger.warning("%s", text, exc_info=None if isinstance(error, LLMError) else error)
                 raise StoppedError(text) from error
-            self.spending.add(response.usage)
-            if self.spending.is_cost_limited and getattr(response.usage, "cost_usd", None) is None:
-                raise StoppedError(_NO_PRICE.format(self.provider_name))
+            self._record_usage(response.usage)
             data = {"provider": self.provider_name, "response": response, "usage": response.usage}
             decision = await self.emitter.emit(events.PROVIDER_RESPONSE, data)
             if decision.action == "deny":
                 raise StoppedError(f"A hook denied the model's response: {decision.reason or 'no reason was given'}")
             return response, calls
+
+    def _record_usage(self, usage: Any) -> None:
+        """Count the usage of a response. Raises StoppedError if there is a budget in US dollars and no known cost."""
+        self.spending.add(usage)
+        if self.spending.is_cost_limited and getattr(usage, "cost_usd", None) is None:
+            raise StoppedError(_NO_PRICE.format(self.provider_name))
 
     async def _build_request(self) -> ChatRequest:
         messages = await self.context.get_messages_for_request(provider=self.provider)
@@ -361,8 +371,10 @@ async def _complete_calls(context: Any) -> None:
             result_ids.add(message.get("tool_call_id"))
         elif message["role"] in ("assistant", "user"):
             for call in message.get("tool_calls") or ():
-                if call.get("id") not in result_ids:
-                    await context.add_message({"role": "tool", "tool_call_id": call.get("id"), "content": _INCOMPLETE})
+                # Another program may have written a call without an id, to which no result can refer.
+                call_id = call.get("id") if isinstance(call, Mapping | ToolCall) else None
+                if isinstance(call_id, str) and call_id not in result_ids:
+                    await context.add_message({"role": "tool", "tool_call_id": call_id, "content": _INCOMPLETE})
             return
 
 

@@ -6,7 +6,7 @@ program wrote it. The APIs reject a call without a result directly after it, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcp_bridge._integrations.amplifier.message_models import (
     ImageBlock,
     Message,
     TextBlock,
+    ToolCall,
     ToolCallBlock,
     ToolResultBlock,
 )
@@ -56,7 +57,8 @@ def pair_results(messages: Sequence[Message]) -> list[Message]:
         ordered_message = message
         if list_results(message) and isinstance(message.content, list):
             blocks = [block for block in message.content if not isinstance(block, ToolResultBlock)]
-            if not blocks:
+            # A message without other blocks may have further calls in `tool_calls`.
+            if not blocks and not calls:
                 continue
             ordered_message = message.model_copy(update={"content": blocks})
         if any(entry.id != entry.call.id for entry in calls):
@@ -121,17 +123,26 @@ def list_repairs(messages: Sequence[Message]) -> list[dict[str, str]]:
 
 
 def list_calls(message: Message) -> list[ToolCallBlock]:
-    """Return the tool calls of a message: its content blocks, and the further ones in `tool_calls`."""
+    """Return the tool calls of a message: its content blocks, and the further ones in `tool_calls`.
+
+    A call in `tool_calls` without an id is left out, because no result can refer to it, and the APIs reject it.
+    """
     blocks = message.content if isinstance(message.content, list) else []
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     ids = {call.id for call in calls}
     for stored_call in (message.model_extra or {}).get("tool_calls") or ():
-        function = stored_call.get("function") or {}
+        # Another program may have written anything there.
+        if not isinstance(stored_call, Mapping | ToolCall):
+            continue
+        call_id, function = stored_call.get("id"), stored_call.get("function")
+        if not isinstance(call_id, str) or call_id in ids:
+            continue
+        if not isinstance(function, Mapping):
+            function = {}
         arguments = stored_call.get("arguments", function.get("arguments"))
         # Loops write the name as `tool` or `name`, and OpenAI's form has it in `function`.
         name = str(stored_call.get("name") or stored_call.get("tool") or function.get("name") or "")
-        if stored_call.get("id") not in ids:
-            calls.append(ToolCallBlock(id=stored_call["id"], name=name, input=_read_arguments(arguments)))
+        calls.append(ToolCallBlock(id=call_id, name=name, input=_read_arguments(arguments)))
     return calls
 
 

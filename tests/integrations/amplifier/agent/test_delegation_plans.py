@@ -153,6 +153,7 @@ async def mount(coordinator, config):
         ([{"provider": "models", "model": "Small-*"}], "I am small-2 at None."),
         ([{"provider": "models", "model": "huge-*"}, {"provider": "models", "model": "l"}], "I am l at None."),
         ([{"provider": "models", "model": "m", "config": {"base_url": "http://evil"}}], "I am m at None."),
+        ([{"provider": "models"}], "I am None at None."),
         ([{"provider": "other", "model": "x"}], "Done."),
         ([], "I am own at http://own."),
     ],
@@ -238,8 +239,19 @@ async def test_an_agent_that_cannot_run_is_an_error_with_the_reason(tmp_path: Pa
         (
             {"a": {"provider_preferences": [{"model": "m"}]}},
             "agents.a.provider_preferences[0]",
-            "expected a mapping with 'provider' and 'model'",
+            "expected a mapping with 'provider', and optionally 'model'",
         ),
+        (
+            {"a": {"provider_preferences": [{"provider": "p", "model": ["m"]}]}},
+            "agents.a.provider_preferences[0].model",
+            "expected the name or a pattern of models",
+        ),
+        (
+            {"a": {"provider_preferences": [{"provider": "p", "model": "m", "config": 1}]}},
+            "agents.a.provider_preferences[0].config",
+            "expected a mapping",
+        ),
+        ({"a": {"agents": [{"name": "a"}]}}, "agents.a.agents[0]", "expected the name of an agent"),
     ],
 )
 def test_an_invalid_agent_is_reported_with_its_place(agents: Any, path: str, problem: str) -> None:

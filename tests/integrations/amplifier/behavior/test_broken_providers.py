@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_bridge._integrations.amplifier.behavior import ProviderBehaviorTests
+from mcp_bridge._integrations.amplifier.behavior import ProviderBehaviorTests, find_violations
 from mcp_bridge._integrations.amplifier.llm_errors import RateLimitError
 from mcp_bridge._integrations.amplifier.message_models import (
     ChatRequest,
@@ -224,3 +224,14 @@ async def test_a_rule_finds_a_provider_that_breaks_it(rule: str) -> None:
     attributes: dict[str, Any] = {"host": host, "situations": SITUATIONS}
     assert await run_rule(ProviderBehaviorTests, rule, build_module(GoodProvider, host), **attributes) == ""
     assert await run_rule(ProviderBehaviorTests, rule, build_module(BROKEN[rule], host), **attributes)
+
+
+@pytest.mark.parametrize("error", [ValueError("there is no key"), TimeoutError("the API is slow")])
+async def test_an_error_of_the_provider_is_reported_as_it_is(error: Exception) -> None:
+    class Failing(GoodProvider):
+        async def complete(self, request: ChatRequest, *, on_text: Any = None, **kwargs: Any) -> Any:
+            raise error
+
+    violations = await find_violations(ProviderBehaviorTests, build_module(Failing, "native"))
+    for rule in ("complete_returns_a_chat_response", "concurrent_requests_are_independent"):
+        assert violations[rule] == f"{type(error).__name__}: {error}"

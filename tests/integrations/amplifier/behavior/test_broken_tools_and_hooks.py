@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from mcp_bridge._integrations.amplifier.behavior import (
     ToolBehaviorTests,
     find_violations,
 )
-from mcp_bridge._integrations.amplifier.behavior.module_tests import list_rules
+from mcp_bridge._integrations.amplifier.behavior.module_tests import MOUNTING_RULE, check_rule, list_rules
 from mcp_bridge._integrations.amplifier.behavior.tools import describe_schema_problem, generate_arguments
 from mcp_bridge._json_schema.validator import Validator
 from mcp_bridge.amplifier import HookResult, ToolResult
@@ -170,6 +171,43 @@ async def test_handlers_that_are_registered_when_the_session_is_ready_are_checke
 
     module = SimpleNamespace(mount=mount, on_session_ready=get_ready)
     assert sorted(await find_violations(HookBehaviorTests, module)) == ["handlers_return_a_decision"]
+
+
+@pytest.mark.parametrize("failing_step", ["mount", "on_session_ready", "cleanup"])
+async def test_a_module_that_fails_is_cleaned_up(failing_step: str) -> None:
+    steps: list[str] = []
+
+    async def run_step(step: str) -> None:
+        steps.append(step)
+        if step == failing_step:
+            raise ValueError(f"{step} fails")
+
+    async def mount(coordinator: Any, config: dict[str, Any]) -> Any:
+        coordinator.register_cleanup(partial(run_step, "registered cleanup"))
+        await coordinator.mount("tools", Echo())
+        await run_step("mount")
+
+        async def clean_up() -> None:
+            await run_step("cleanup")
+
+        return clean_up
+
+    async def get_ready(coordinator: Any) -> None:
+        await run_step("on_session_ready")
+
+    module = SimpleNamespace(mount=mount, on_session_ready=get_ready)
+    outcome = await check_rule(ToolBehaviorTests, MOUNTING_RULE, module)
+    assert outcome.reason == f"ValueError: {failing_step} fails"
+    cleanups = ["registered cleanup"] if failing_step == "mount" else ["cleanup", "registered cleanup"]
+    assert steps[-len(cleanups) :] == cleanups
+
+
+async def test_a_rule_that_takes_too_long_is_broken() -> None:
+    async def mount(coordinator: Any, config: dict[str, Any]) -> None:
+        await anyio.sleep_forever()
+
+    outcome = await check_rule(ToolBehaviorTests, MOUNTING_RULE, SimpleNamespace(mount=mount), timeout=0.05)
+    assert (outcome.state, outcome.reason) == ("failed", "it took more than 0.05 seconds")
 
 
 async def test_the_rules_of_all_modules_find_those_that_break_them() -> None:

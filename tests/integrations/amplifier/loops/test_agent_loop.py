@@ -301,6 +301,13 @@ async def test_a_truncated_tool_call_does_not_run() -> None:
     assert scene.results[0].startswith("Error: the response was truncated")
 
 
+async def test_every_response_of_an_execution_is_continued_as_often() -> None:
+    truncated = ChatResponse(content=[TextBlock(text="First, ")], finish_reason="length")
+    scene = Scene(truncated, request_calls(("read", {})), truncated, "done.")
+    assert await scene.run(config={"max_continuations": 1}) == "First, done."
+    assert scene.tools["read"].call_count == 1
+
+
 async def test_an_endlessly_truncated_response_ends() -> None:
     scene = Scene(ChatResponse(content=[TextBlock(text="la ")], finish_reason="length"))
     text = await scene.run()
@@ -414,6 +421,37 @@ async def test_the_model_repeats_a_call_with_invalid_arguments() -> None:
     scene.model = Careless(["Done."])
     assert await scene.run() == "Done."
     assert scene.model.requests[1].messages[-1].content == "The arguments are not a JSON object."
+
+
+@pytest.mark.parametrize("error", [InvalidToolCallError("This is no JSON object."), ValueError("There is no call.")])
+async def test_a_response_whose_calls_cannot_be_read_counts_against_the_budget(error: Exception) -> None:
+    class Unreadable(MockProvider):
+        def parse_tool_calls(self, response: ChatResponse) -> Any:
+            raise error
+
+    scene = Scene()
+    scene.model = Unreadable([request_calls(("read", {}))])
+    await scene.run(config={"max_tokens": 10})
+    assert (scene.outcome["status"], scene.outcome["tokens"], scene.model.call_count) == ("incomplete", 10, 1)
+
+
+async def test_max_cost_stops_after_an_invalid_call_without_a_cost() -> None:
+    class Careless(MockProvider):
+        async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+            self.requests.append(request)
+            raise InvalidToolCallError("The arguments are not a JSON object.", tool_name="read")
+
+    scene = Scene()
+    scene.model = Careless()
+    assert "The budget max_cost cannot be kept" in await scene.run(config={"max_cost": 1})
+    assert len(scene.model.requests) == 1
+
+
+async def test_a_call_without_an_id_in_the_history_gets_no_result() -> None:
+    scene = Scene("Done.")
+    await scene.context.add_message({"role": "assistant", "content": "", "tool_calls": [{"tool": "read"}, "read"]})
+    assert await scene.run() == "Done."
+    assert scene.results == []
 
 
 @pytest.mark.parametrize(
