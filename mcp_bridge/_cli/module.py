@@ -36,8 +36,7 @@ from mcp_bridge._runtime.terminal_text import escape_line
 START_TIMEOUT = 60.0
 """Seconds in which a process has to start."""
 TIMEOUT_MARGIN = 2.0
-"""Seconds that are added to the timeout of a rule. The process itself enforces the timeout, unless the module blocks
-it."""
+"""Seconds after which a process is ended that a module blocks, so that it cannot enforce the timeout of a rule."""
 GRACE = 2.0
 """Seconds in which a process has to exit after its last report."""
 KILL_TIMEOUT = 25.0

@@ -35,8 +35,7 @@ class Signature:
     Attributes:
         description: The docstring without its sections.
         input_schema: The schema of the arguments.
-        output_schema: The schema of results. It is empty if the return type is not specific, or not supported by
-            pydantic.
+        output_schema: The schema of results. Empty if the return type is not specific, or unsupported by pydantic.
         bind: Converts JSON arguments to keyword arguments. It builds models, enums and dates, and omits missing
             arguments with defaults. Raises InvalidArguments with a line such as `$.a.b: message` for each problem.
         call: The function, or a wrapper that accepts keywords for positional-only parameters and `*args`.

@@ -49,7 +49,7 @@ def get_error(answer: dict[str, Any]) -> tuple[Any, int]:
 
 
 async def assert_still_served(client: StdioClient) -> None:
-    assert get_text(await client.receive_response(await client.send_call("length", {"text": "four"}))) == "4"
+    assert get_text(await client.receive_response(await client.send_call("get_length", {"text": "four"}))) == "4"
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ async def test_half_an_emoji_is_replaced(registry: ToolRegistry) -> None:
 
 async def test_a_byte_order_mark_before_a_line_is_ignored(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry, stateless=True) as client:
-        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "four"}})
+        request = client.make_request("tools/call", {"name": "get_length", "arguments": {"text": "four"}})
         await client.write(b"\xef\xbb\xbf" + encode_line(request))
         assert get_text(await client.receive_response(request["id"])) == "4"
 
 
 async def test_a_line_just_within_the_limit_is_served(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
-        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": ""}})
+        request = client.make_request("tools/call", {"name": "get_length", "arguments": {"text": ""}})
         fill = MAX_LINE - (len(encode_line(request)) - 1)
         request["params"]["arguments"]["text"] = "x" * fill
         await client.send(request)
@@ -130,7 +130,7 @@ async def test_blank_lines_are_ignored(registry: ToolRegistry) -> None:
 
 async def test_lines_may_end_with_a_carriage_return(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
-        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "1"}})
+        request = client.make_request("tools/call", {"name": "get_length", "arguments": {"text": "1"}})
         await client.write(json.dumps(request).encode() + b"\r\n")
         assert get_text(await client.receive_response(request["id"])) == "1"
 
@@ -138,14 +138,15 @@ async def test_lines_may_end_with_a_carriage_return(registry: ToolRegistry) -> N
 @BOTH_LOOPS
 async def test_a_request_may_come_byte_by_byte_and_many_in_one_piece(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
-        request = client.make_request("tools/call", {"name": "length", "arguments": {"text": "é"}})
+        request = client.make_request("tools/call", {"name": "get_length", "arguments": {"text": "é"}})
         for byte in encode_line(request):
             await client.write(bytes([byte]))
             await anyio.lowlevel.checkpoint()
         assert get_text(await client.receive_response(request["id"])) == "1"
-        many = [
-            client.make_request("tools/call", {"name": "length", "arguments": {"text": "x" * n}}) for n in range(200)
-        ]
+        many = []
+        for n in range(200):
+            call = {"name": "get_length", "arguments": {"text": "x" * n}}
+            many.append(client.make_request("tools/call", call))
         await client.write(b"".join(map(encode_line, many)))
         for n, piece in enumerate(many):
             assert get_text(await client.receive_response(piece["id"])) == str(n)
@@ -162,7 +163,7 @@ async def test_an_unknown_method_and_an_unknown_tool_have_their_codes(registry: 
 
 async def test_invalid_arguments_are_a_result_for_the_model(registry: ToolRegistry) -> None:
     async with serve_over_pipes(registry) as client:
-        answer = await client.receive_response(await client.send_call("length", {"text": 7}))
+        answer = await client.receive_response(await client.send_call("get_length", {"text": 7}))
         assert answer["result"]["isError"] is True
         assert "text" in get_text(answer)
 
