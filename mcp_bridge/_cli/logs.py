@@ -164,9 +164,12 @@ def configure_logging(level: str, file: Path | None = None) -> None:
 def _is_not_interrupt(record: logging.LogRecord) -> bool:
     """Return whether a record is about something else than Ctrl-C.
 
-    asyncio logs a Ctrl-C during the import of a tool's file as an unhandled exception.
+    asyncio logs a Ctrl-C during the import of a tool's file as an unhandled exception. It logs an InvalidStateError if
+    Ctrl-C cancels a task that reads a Unix socket of anyio, and the socket becomes readable at the same moment.
     """
+    import asyncio
+
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is None
-    return not isinstance(error, KeyboardInterrupt)
+    return not isinstance(error, KeyboardInterrupt | asyncio.InvalidStateError)
