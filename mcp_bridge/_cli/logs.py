@@ -165,11 +165,14 @@ def _is_not_interrupt(record: logging.LogRecord) -> bool:
     """Return whether a record is about something else than Ctrl-C.
 
     asyncio logs a Ctrl-C during the import of a tool's file as an unhandled exception. It logs an InvalidStateError if
-    Ctrl-C cancels a task that reads a Unix socket of anyio, and the socket becomes readable at the same moment.
+    Ctrl-C cancels a task that reads a Unix socket of anyio, and the socket becomes readable at the same moment. Then
+    the event loop itself has called the method of a future, so the traceback has only its own frame.
     """
     import asyncio
 
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is None
-    return not isinstance(error, KeyboardInterrupt | asyncio.InvalidStateError)
+    if isinstance(error, asyncio.InvalidStateError):
+        return error.__traceback__ is None or error.__traceback__.tb_next is not None
+    return not isinstance(error, KeyboardInterrupt)

@@ -136,7 +136,7 @@ def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
 def _replace_file(
     old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
 ) -> Path | None:
-    """Replace the content of a file by `data`, if it still is `expected`. None stands for no file."""
+    """Replace the content of a file by `data`, if it still is `expected`. None means that there is no file."""
     copy = None
     new = None
     with _convert_os_errors(old.path, "written"):

@@ -217,7 +217,7 @@ def get_step_name(layer: Any) -> str:
 
 
 async def run_nothing(call: ToolCall, ctx: CallContext) -> ToolResult:
-    """Stand in for the `call_next` of the innermost layer, which runs the handler and never calls it."""
+    """Serve as the `call_next` of the innermost layer, which runs the handler and never calls it."""
     raise AssertionError("the innermost layer runs the tool")  # pragma: no cover - it calls nothing further
 
 

@@ -1,6 +1,6 @@
 """IsolatedSource: runs all or some tools of a source in worker processes.
 
-It stands in for the source: it publishes an offer whose handlers send each call to a worker of its WorkerPool.
+It takes the place of the source: it publishes an offer whose handlers send each call to a worker of its WorkerPool.
 """
 
 from __future__ import annotations

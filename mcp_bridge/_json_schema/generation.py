@@ -115,7 +115,7 @@ class PlainGenerator(GenerateJsonSchema):
         return root
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False, because a title from the name of a field tells a model nothing new."""
+        """Return False, because a title made from the name of a field adds nothing for a model."""
         return False
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:

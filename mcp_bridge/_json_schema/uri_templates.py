@@ -228,7 +228,7 @@ class OpaqueTemplate:
     def __init__(self, template: str) -> None:
         self._head, *self._texts = re.split(r"\{[^}]*\}?", template)
         path, names = _split_query(template)
-        # An exploded variable such as {?filters*} stands for parameters of any name (RFC 6570, section 3.2.8).
+        # An exploded variable such as {?filters*} matches parameters of any name (RFC 6570, section 3.2.8).
         is_open = any(variable.explode for variable in parse_template_variables(template[len(path) :]))
         self._query = [] if is_open else names
 

@@ -15,7 +15,7 @@ _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _ALWAYS_ENCODED = re.compile(r"[][:/?#@!$&'()*+,;=%{}\s\x00-\x1f\x7f\udc80-\udcff]")
 """Separators of parts of a URI (RFC 3986, section 2.2) or of a template, and characters that a URI cannot contain.
 
-Surrogates stand for bytes outside of UTF-8.
+Surrogates represent bytes outside of UTF-8.
 """
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]")
 _SLASHES = re.compile(r"[/\\]+")

@@ -155,8 +155,7 @@ class Validator:
     def _find_by_library(self, data: Any, wording: Wording, *, is_first: bool) -> Iterable[ValidationProblem]:
         """Return the problems that the library finds.
 
-        If the explanation would cost too much, return one problem without a reason if it would be the first, as
-        `is_first` tells, and otherwise nothing.
+        If the explanation would cost too much, return one problem without a reason, or nothing unless `is_first`.
         """
         if self._validator is None:
             return []

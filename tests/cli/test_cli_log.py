@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from logging.handlers import RotatingFileHandler
@@ -16,25 +17,25 @@ from tests.kits.cli.cli_running import TOOLS, make_call, run, serve_requests, st
 STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
 SECRET = 'hunter2 "quoted"\nsecond line'
 FORGED = "2026-01-01 00:00:00,000 ERROR forged: you are root"
-TELLS = '''
+LEAKS = '''
 import logging, os
 from mcp_bridge import tool
 
 @tool
-def tells() -> str:
+def leaks() -> str:
     """Puts its secret everywhere."""
     secret = os.environ["TEST_SECRET"]
-    logging.getLogger("mcp_bridge.tells").error("plain %s", secret)
-    logging.getLogger("mcp_bridge.tells").error("repr %r", {"a": secret})
+    logging.getLogger("mcp_bridge.leaks").error("plain %s", secret)
+    logging.getLogger("mcp_bridge.leaks").error("repr %r", {"a": secret})
     raise ValueError(f"wrong secret {secret}")
 '''
 
 
 @pytest.fixture
 def secret_settings(tmp_path: Path) -> Path:
-    (tmp_path / "tells.py").write_text(TELLS)
+    (tmp_path / "leaks.py").write_text(LEAKS)
     file = tmp_path / "settings.yaml"
-    file.write_text("title: ${TEST_SECRET}\nsources: [{type: python, path: tells.py}]\n")
+    file.write_text("title: ${TEST_SECRET}\nsources: [{type: python, path: leaks.py}]\n")
     return file
 
 
@@ -45,7 +46,7 @@ def find_secrets(text: str) -> list[str]:
 def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_settings: Path) -> None:
     log = secret_settings.with_name("the.log")
     _, result = serve_requests(
-        secret_settings, make_call("tells"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET}
+        secret_settings, make_call("leaks"), options=("--log-file", str(log)), env={"TEST_SECRET": SECRET}
     )
     assert result.code == 0
     for text in (result.err, log.read_text()):
@@ -55,14 +56,14 @@ def test_secrets_of_the_environment_are_redacted_in_every_log_message(secret_set
 
 
 def test_call_redacts_secrets_too(secret_settings: Path) -> None:
-    result = run("call", "tells", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
+    result = run("call", "leaks", "-f", secret_settings, cwd=secret_settings.parent, env={"TEST_SECRET": SECRET})
     assert result.code == 1
     assert not find_secrets(result.err)
     assert result.err.count("[secret]") == 3
 
 
 def test_the_bearer_token_is_redacted(secret_settings: Path) -> None:
-    file = secret_settings.with_name("tells.py")
+    file = secret_settings.with_name("leaks.py")
     file.write_text('import logging\nlogging.getLogger("mcp_bridge.x").error("it is token-123")\n')
     options = ("serve", file, "--http", "0", "--token-env", "TEST_TOKEN")
     with start_command(*options, cwd=file.parent, env={"TEST_TOKEN": "token-123"}) as command:
@@ -165,6 +166,30 @@ def test_asyncio_does_not_report_a_ctrl_c(
     logs.configure_logging("warning")
     logging.getLogger("asyncio").error("unhandled exception", exc_info=error)
     assert ("unhandled exception" in capsys.readouterr().err) is is_reported
+
+
+def test_only_a_future_that_the_loop_itself_sets_too_late_is_not_reported(
+    restored_process: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def set_cancelled_future(*, in_callback: bool) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        future.cancel()
+
+        def set_future() -> None:
+            future.set_result(None)
+
+        if in_callback:
+            loop.call_soon(set_future)
+        else:
+            loop.call_soon(future.set_result, None)
+        await asyncio.sleep(0)
+
+    logs.configure_logging("warning")
+    asyncio.run(set_cancelled_future(in_callback=False))
+    assert capsys.readouterr().err == ""
+    asyncio.run(set_cancelled_future(in_callback=True))
+    assert "InvalidStateError" in capsys.readouterr().err
 
 
 def test_an_unknown_level_is_an_error() -> None:

@@ -157,7 +157,7 @@ class Relay:
             self._begin_drain()
 
     def _accept_client_line(self, line: bytes | None) -> None:
-        """Pass a line to the server, or respond to it. None stands for a line of too many bytes."""
+        """Pass a line to the server, or respond to it. None is a line with too many bytes."""
         if line is None:
             self._to_client += TOO_LONG
             return

@@ -214,7 +214,7 @@ class CoreLoader(ModuleLoader):
         """Validate and mount a module."""
         try:
             with _hide_load_errors():
-                # The validation mounts the module on a stand-in, and its `mount` may change the configuration.
+                # The validation mounts the module on another coordinator, and its `mount` may change the configuration.
                 await self.core.load(module_id, deepcopy(config), source_hint=hint, coordinator=coordinator)
         except ModuleValidationError as error:
             level = logging.DEBUG if module_id in self.reported else logging.WARNING
@@ -224,7 +224,7 @@ class CoreLoader(ModuleLoader):
 
 
 class _ResolverAdapter:
-    """Stands in for a coordinator and its resolver. Through it, amplifier-core's loader uses the bridge's locations."""
+    """Replaces a coordinator and its resolver, so that amplifier-core's loader uses the bridge's locations."""
 
     def __init__(self, loader: ModuleLoader, coordinator: Any) -> None:
         self._loader = loader

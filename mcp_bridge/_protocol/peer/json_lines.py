@@ -17,19 +17,20 @@ from typing import Any
 import orjson
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
+from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._protocol.peer.connection import Message
 from mcp_bridge._runtime.exact_json import INT64, STRICT, DuplicateName, dump_json, load_json
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
 
-MAX_LEVELS = 1024
-"""How deep the arrays and objects of repaired text may be nested, as deep as orjson reads them."""
 MAX_REPAIRED = 256 * 1024
 """The maximum number of bytes of an invalid text that Python parses, which takes up to 0.1 seconds.
 
 In a larger text, only bytes outside of UTF-8 and halves of surrogate pairs are replaced.
 """
+REPAIR_LIMITS = SizeLimits(depth=1024, nodes=MAX_REPAIRED)
+"""Limits for the value of a repaired text: as many levels as orjson reads, and no limit for the number of values."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """The bytes that PowerShell and .NET may write before the first line."""
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL)
@@ -39,7 +40,7 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a
 def parse_message(line: bytes | None) -> Message | bytes:
     """Return a line as a valid message, or an error response: -32700 for invalid JSON, -32600 otherwise.
 
-    None stands for an overlong line.
+    None is an overlong line.
     """
     if line is None:
         return format_invalid(None, f"a message may have {MAX_LINE} bytes")
@@ -93,23 +94,7 @@ def repair_json(data: bytes) -> Any:
     except (ValueError, RecursionError):
         return None
     # The standard library reads fewer levels than orjson until Python 3.11, and far more since Python 3.12.
-    return None if _has_more_levels(value, MAX_LEVELS) else value
-
-
-def _has_more_levels(value: Any, levels: int) -> bool:
-    """Whether arrays and objects are nested deeper than `levels`."""
-    level = [value]
-    for _ in range(levels):
-        items: list[Any] = []
-        for parent in level:
-            if isinstance(parent, dict):
-                items += parent.values()
-            elif isinstance(parent, list):
-                items += parent
-        if not items:
-            return False
-        level = items
-    return True
+    return value if REPAIR_LIMITS.describe_excess(value) is None else None
 
 
 def _repair_line(line: bytes) -> bytes:

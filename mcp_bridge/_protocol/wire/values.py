@@ -254,7 +254,7 @@ def check_item_count(items: list[Any]) -> list[Any]:
 
 
 class _Conversion:
-    """Converts one value to JSON types. `to_plain` and `to_data` describe the rules, `is_strict` stands for the latter.
+    """Converts one value to JSON types. `to_plain` describes the rules, and `to_data` those of `is_strict`.
 
     Attributes:
         has_lost_number: Whether a NaN or an infinity has become None.

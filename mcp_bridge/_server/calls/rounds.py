@@ -1,6 +1,6 @@
 """CallRounds: runs calls of the stateless era in rounds. A round ends with a result, or with questions for the client.
 
-`suspended_calls` tells the story of such a call. This module connects its parts: it opens the sealed state of a
+`suspended_calls` describes such a call. This module connects its parts: it opens the sealed state of a
 request, resumes or starts the call, waits for the outcome, and seals the next state.
 """
 

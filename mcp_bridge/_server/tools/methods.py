@@ -110,7 +110,10 @@ class ToolIndex:
 
     def find_published(self, name: str) -> tuple[PreparedEntry, WireTool] | None:
         """Return the prepared tool with this name for clients, and the tool as they see it."""
-        tool = self.get(name)
+        # Every call passes this method, so the two lines of `get` are repeated here.
+        if self._version != self._registry.tools.version:
+            self._refresh()
+        tool = self._tools.get(name)
         if tool is None:
             return None
         prepared = self._registry.get_prepared(tool.definition.name)

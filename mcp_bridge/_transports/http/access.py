@@ -66,7 +66,7 @@ class Access:
     ) -> Access:
         """Return the access to a server that listens on `host`, also under the loopback names and `hosts`.
 
-        `token` stands for an authenticator that accepts only this token.
+        `token` is short for an authenticator that accepts only this token.
         """
         if token is not None:
             authenticator = Authenticator(StaticTokens(token))

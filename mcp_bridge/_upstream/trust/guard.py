@@ -60,7 +60,7 @@ CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the user has accepted pending definitions."""
 
 OMITTED = "..."
-"""The line that stands for unchanged lines in a difference."""
+"""The line that replaces unchanged lines in a difference."""
 _CONTEXT = 2
 """The number of unchanged lines that are shown before and after a change."""
 

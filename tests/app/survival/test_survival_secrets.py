@@ -120,7 +120,7 @@ def test_a_secret_at_the_seam_of_a_truncated_result_is_redacted(server: Any) -> 
     assert_no_secrets(server)
 
 
-@on_one_way("name", ["progresses", "tells"], smoke=["progresses", "tells"])
+@on_one_way("name", ["progresses", "leaks"], smoke=["progresses", "leaks"])
 def test_progress_and_log_messages_contain_no_secrets(server: Any, name: str) -> None:
     meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
     before = bytes(server.output).count(b"[secret]")
@@ -257,7 +257,7 @@ def test_messages_over_legacy_sse_contain_no_secrets(tmp_path: Path) -> None:
         events.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
         assert "The key is [secret]." in events.until('"id":1')
         events.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        for number, name in enumerate(("returns_text", "returns_keys", "does_raises", "progresses", "tells"), start=2):
+        for number, name in enumerate(("returns_text", "returns_keys", "does_raises", "progresses", "leaks"), start=2):
             params = {"name": name, "arguments": {}, "_meta": {"progressToken": "t"}}
             events.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
             events.until(f'"id":{number}')

@@ -212,9 +212,9 @@ def mount(c, d): return Waits()
 
 async def test_the_status_has_no_secrets(tmp_path: Path) -> None:
     secret = "tr0ub4dor-and-3"
-    modules = {"tool": TOOL, "tells": f"def mount(c, d): raise ValueError({secret!r})"}
+    modules = {"tool": TOOL, "leaks": f"def mount(c, d): raise ValueError({secret!r})"}
     away = "git+https://me:hidden-word@host.example/x"
-    plan = {"tools": ["tool", "tells", {"module": "away", "source": away}]}
+    plan = {"tools": ["tool", "leaks", {"module": "away", "source": away}]}
     async with ObservedPlan(tmp_path, modules, plan=plan, secrets=[secret]).connect() as client:
         text = json.dumps(await read_json(client, STATUS))
     assert secret not in text

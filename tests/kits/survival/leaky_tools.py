@@ -147,7 +147,7 @@ async def progresses(ctx: CallContext) -> str:
     return "done"
 
 
-async def tells(ctx: CallContext) -> str:
+async def leaks(ctx: CallContext) -> str:
     """Send a log message with the secrets."""
     await ctx.log("error", {SECRETS: [SECRETS, PIN]}, logger=ALL[0])
     return "done"
@@ -225,7 +225,7 @@ for does in DOES:
 schema = {"type": "object", "properties": {ALL[0]: {"type": "string", "default": SECRETS, "enum": ALL}}}
 REGISTRY.register(ToolEntry("with_schema", "Has it in its schema.", _says(lambda: SECRETS), schema))
 lies = tool(output_schema={"type": "object", "properties": {"n": {"const": 1}}})(lies)
-progresses, tells, asks, needs, abandons, streams = map(tool, (progresses, tells, asks, needs, abandons, streams))
+progresses, leaks, asks, needs, abandons, streams = map(tool, (progresses, leaks, asks, needs, abandons, streams))
 one = ResourceEntry("leaky://one", _reads, ALL[0], SECRETS)
 raising = ResourceEntry("leaky://raise", _reads, "raise", "")
 its_uri = ResourceEntry(f"leaky://{quote(ALL[0], safe='')}", _reads, "its uri", "")

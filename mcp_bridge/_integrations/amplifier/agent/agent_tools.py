@@ -230,7 +230,7 @@ class AgentHooks:
     async def _apply_decision(self, decision: Any, event: str) -> HookResult:
         """Apply a decision, and return the rest for the orchestrator: a denial, or ephemeral injections.
 
-        The other injections are in the history then, and `inject_context` tells the orchestrator to read it again.
+        The other injections are in the history then, and `inject_context` makes the orchestrator read it again.
         """
         outcome = await self._coordinator.process_hook_result(decision, event, "agent")
         if outcome.action == "deny":

@@ -196,10 +196,10 @@ async def test_a_hook_may_turn_a_result_into_a_failure_and_back(mode: str) -> No
     assert (bool(result.is_error), get_texts(result)) == (True, ["not fine"])
     assert len(server.get_events("tool:error")) == 1
     server = create_server(ToolResult(success=False, error="broken"))
-    server.on("tool:post", modify(result={"success": True, "output": "mended", "error": None}))
+    server.on("tool:post", modify(result={"success": True, "output": "fixed", "error": None}))
     server.on("tool:error")
     result = await call_tool(server, mode)
-    assert (bool(result.is_error), get_texts(result), server.get_events("tool:error")) == (False, ["mended"], [])
+    assert (bool(result.is_error), get_texts(result), server.get_events("tool:error")) == (False, ["fixed"], [])
 
 
 @pytest.mark.parametrize("odd", [{"success": True, "content": [7, {"type": "?"}]}, {1, 2}, object(), float("nan")])
