@@ -51,8 +51,8 @@ _STATE_INTERVAL = 0.05
 MISSING_TIMEOUT = 5.0
 """Seconds for which a call to an unknown tool waits for a server that is still starting."""
 MIN_STARTS = 4
-"""How many servers may start at the same time on any machine. With more than that and two per processor, the bridge
-itself would get too little time to serve clients."""
+"""How many servers may start at the same time, at least; with more processors, it is two for each of them. If more did,
+the bridge would get too little time to serve clients."""
 START_LIMIT = 20.0
 """Seconds after which the other sources are served without one that has not published. It is published when it has."""
 START_TIMEOUT = 30.0
@@ -306,9 +306,12 @@ class Bridge:
         if self._derived:
             owners |= self._running
         while True:
-            is_starting = any(self.status.states[owner] is SourceState.STARTING for owner in owners)
-            if not owners & self._pending and (name in self.registry or not is_starting):
-                break
+            if not owners & self._pending:
+                if name in self.registry:
+                    break
+                states = self.status.states
+                if all(states[owner] is not SourceState.STARTING for owner in owners):
+                    break
             await anyio.sleep(_STATE_INTERVAL)
         if self._rejection is not None:
             raise self._rejection

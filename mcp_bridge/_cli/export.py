@@ -1,4 +1,4 @@
-"""`export`: exports tools for the APIs of language models, or the server as a bundle, registry entry and so on."""
+"""`export`: exports tools for the APIs of language models, or the server as a bundle, an entry, a link or an image."""
 
 from __future__ import annotations
 

@@ -96,6 +96,9 @@ def install_server(options: InstallOptions) -> None:
     Exit with 1 if the client's file cannot be changed. Raises ConfigError.
     """
     if options.client is None:
+        if replace(options, as_json=False) != InstallOptions():
+            hint = "Pass the name of a client. `mcp-bridge install` alone lists the clients."
+            raise ConfigError("no client was given", where="CLIENT", hint=hint)
         list_clients(as_json=options.as_json)
         return
     client = find_client(options.client)

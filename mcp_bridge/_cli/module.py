@@ -36,9 +36,9 @@ from mcp_bridge._runtime.terminal_text import escape_line
 START_TIMEOUT = 60.0
 """Seconds in which a process has to start."""
 TIMEOUT_MARGIN = 2.0
-"""Seconds after which a process is ended that a module blocks, so that it cannot enforce the timeout of a rule."""
+"""Seconds added to the timeout of a rule. The process enforces the timeout itself, unless the module blocks it."""
 GRACE = 2.0
-"""Seconds in which a process has to exit after its last report."""
+"""Seconds in which a process has to exit after its last report, and its reader thread has to end."""
 KILL_TIMEOUT = 25.0
 """Seconds in which the supervisor of the process has to end everything."""
 MAX_PROCESSES = 50

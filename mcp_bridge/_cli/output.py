@@ -61,7 +61,10 @@ def show_table(
     if not rows:
         report(empty)
         return
-    used_columns = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    used_columns = []
+    for index, (_, *cells) in enumerate(zip(columns, *rows, strict=True)):
+        if any(cells):
+            used_columns.append(index)
     lines: list[list[str]] = []
     for row in (columns, *rows):
         lines.append([escape_line(row[index]) for index in used_columns])

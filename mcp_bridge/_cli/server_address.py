@@ -105,5 +105,5 @@ def read_token(name: str | None) -> str | None:
     # HTTP clients would show such a value in their error.
     if not is_header_value(value):
         problem = f"the environment variable {name} has characters that no HTTP header can have"
-        raise ConfigError(problem, where="--token-env", hint="Check it for line breaks")
+        raise ConfigError(problem, where="--token-env", hint="Check it for line breaks, and for spaces at its ends")
     return value

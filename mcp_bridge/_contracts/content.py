@@ -51,7 +51,8 @@ class _Media(Content):
         data: The bytes. JSON contains them in Base64.
         mime_type: The media type.
         path: A file to read in place of `data`.
-        format: A short form of the media type, such as `png`. Without both, the name of the file decides.
+        format: A short form of the media type, such as `png`. Without `mime_type` and `format`, the name of the file
+            decides.
 
     Raises OSError for a file that cannot be read, and TypeError without bytes.
     """

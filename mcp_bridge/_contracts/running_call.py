@@ -114,7 +114,7 @@ class RunningCall(CallContext):
         client: The key of the client for quotas; None if the server has only one client.
         since: When another instance of the server asked the questions from which this call continues, in seconds since
             1970; None if the call started here.
-        pipeline: The pipeline of this call and of its nested calls. Set by the registry.
+        pipeline: The pipeline of this call and of its nested calls. If it is None, the registry sets its own.
         is_in_thread: Whether the handler runs in a thread. Then its nested calls count against no client, because they
             would wait for the threads of other calls of the client. Set by the pipeline.
         started: Whether the handler has begun. Set by the pipeline.

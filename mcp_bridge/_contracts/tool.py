@@ -139,7 +139,7 @@ class ToolEntry:
     def to_tool_definition(self, module: str = "tool_use") -> ToolDefinition:
         """Return this entry as a definition. Both share the schemas.
 
-        Other fields of a wrong type, such as None, become empty, so that no entry can break a list.
+        Tags, annotations, icons and meta of a wrong type, such as None, become empty. So no entry can break a list.
         """
         return ToolDefinition(
             name=self.name,

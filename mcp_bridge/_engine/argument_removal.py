@@ -24,12 +24,12 @@ _PER_ARGUMENT_KEYWORDS = ("properties", "patternProperties", "additionalProperti
 _CONDITIONAL_KEYWORDS = (
     "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies",
 )  # fmt: skip
-"""The keywords that stay if they contain neither the name of a removed argument nor one of `_UNNAMING_KEYWORDS`."""
+"""The keywords that stay if they contain neither the name of a removed argument nor one of `_INDIRECT_KEYWORDS`."""
 _COUNTING_KEYWORDS = ("minProperties", "maxProperties")
 """The keywords that count arguments. Fixed arguments would change the count; hidden ones are never sent."""
 _UNSUPPORTED_KEYWORDS = frozenset({"const", "enum", "$dynamicRef", "$recursiveRef"})
 """The keywords that prevent every removal: they compare all arguments at once, or refer to schemas dynamically."""
-_UNNAMING_KEYWORDS = (
+_INDIRECT_KEYWORDS = (
     frozenset({"$ref", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"})
     | frozenset(_COUNTING_KEYWORDS)
     | _UNSUPPORTED_KEYWORDS
@@ -138,7 +138,7 @@ class ArgumentRemoval:
                 stack += [*node, *node.values()]
             elif isinstance(node, list):
                 stack += node
-            elif isinstance(node, str) and (node in self._removed or node in _UNNAMING_KEYWORDS):
+            elif isinstance(node, str) and (node in self._removed or node in _INDIRECT_KEYWORDS):
                 return True
         return False
 

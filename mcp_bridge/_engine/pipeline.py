@@ -297,15 +297,14 @@ class Pipeline:
         An outermost call takes a slot of the total, of its tool (`quotas`) and of its client. A nested call takes one
         only of its tool (`nested_quotas`): if it needed one of the total, calls that hold all slots would wait forever.
         """
-        # A handler has started, so this call is nested in it.
-        is_nested = ctx.started
-        if is_nested:
+        # If a handler has started, this call is nested in it.
+        is_outermost = not ctx.started
+        if not is_outermost:
             if not nested_quotas:
                 return await call_next(call, ctx)
             quotas = nested_quotas
         elif ctx.client is not None:
             quotas = (*quotas, (ctx.client, self._share))
-        is_outermost = not is_nested
         # Nested calls have their own queue, so they do not wait behind calls that wait for the total.
         key = (is_outermost, quotas)
         slot = self._slots.acquire_nowait(key, quotas=quotas, in_total=is_outermost)

@@ -357,7 +357,7 @@ class ToolRegistry:
 
 
 def _build_failing_tool(name: str, error: CallError) -> ToolEntry:
-    """Return a tool with calls failing with the error."""
+    """Return a tool whose calls fail with the error."""
 
     async def raise_error(_: Any) -> None:
         raise error

@@ -66,11 +66,11 @@ class SourceRunner:
 
     async def run(self, order: WorkerOrder) -> None:
         """Run the source of the order until the bridge ends the connection."""
-        soon = make_call_soon()
+        call_soon = make_call_soon()
         async with anyio.create_task_group() as tasks:
             self._link.listen(
-                lambda message: _run_soon(soon, partial(self._handle_message, message, tasks)),
-                partial(_run_soon, soon, tasks.cancel_scope.cancel),
+                lambda message: _run_soon(call_soon, partial(self._handle_message, message, tasks)),
+                partial(_run_soon, call_soon, tasks.cancel_scope.cancel),
             )
             tasks.start_soon(self._run_source, order)
             await anyio.sleep_forever()
@@ -229,10 +229,10 @@ def _encode_line(head: Json, body: Json) -> bytes:
         return dump_json({**head, **body}) + b"\n"
 
 
-def _run_soon(soon: CallSoon, function: Callable[[], Any]) -> None:
+def _run_soon(call_soon: CallSoon, function: Callable[[], Any]) -> None:
     # The event loop may have ended.
     with suppress(RuntimeError):
-        soon(function)
+        call_soon(function)
 
 
 def main() -> None:

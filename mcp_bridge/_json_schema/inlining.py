@@ -37,7 +37,7 @@ MAX_PARTS = 2_000
 MAX_CHARACTERS = 1_000_000
 """The maximum number of characters of a schema that a dialect inlines."""
 MAX_CHARACTERS_BY_DEFAULT = 50_000
-"""The maximum number of characters of a schema that is always inlined. These are about 12,000 tokens for a model."""
+"""The maximum number of characters of a schema that is inlined without a dialect: about 12,000 tokens for a model."""
 _MAX_SIZE = SizeLimits(size=MAX_CHARACTERS, nodes=MAX_CHARACTERS, depth=100)
 """The maximum size of the result. References multiply levels too, and JSON parsers reject deep nesting."""
 _ADDRESSES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", *DEFINITIONS})

@@ -78,9 +78,9 @@ def _list_alternatives(
         return
     # Alternatives often have a tag, a property with a `const`. With another tag, the value means another alternative.
     tag_depth = len(error.instance_path) + 1
-    tagged_candidates = [errors for errors in candidates if not _has_wrong_tag(errors, tag_depth)]
-    if tagged_candidates:
-        candidates = tagged_candidates
+    matching_candidates = [errors for errors in candidates if not _has_wrong_tag(errors, tag_depth)]
+    if matching_candidates:
+        candidates = matching_candidates
     if len(candidates) > 1:
         text = f"{path}: fits none of the {len(alternatives)} alternatives. The problems with the closest one:"
         yield ValidationProblem(path, str(error.kind.name), text)

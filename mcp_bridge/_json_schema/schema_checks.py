@@ -124,7 +124,7 @@ def _explain(schema: Any, pointer: str, advice: str = "") -> str:
     keyword = pointer.rsplit("/", 1)[-1]
     value = resolve_pointer(pointer, schema)
     if pointer == "#/$ref" and is_too_large_expanded(schema):
-        return f"its references come to more than {MAX_EXPANDED_VALUES} subschemas"
+        return f"its references come to more than {MAX_EXPANDED_VALUES} values"
     if keyword == "pattern" and isinstance(value, str):
         if _is_readable({"pattern": value}):
             return f"the pattern {value!r} cannot be used. Patterns run in linear time{advice}"

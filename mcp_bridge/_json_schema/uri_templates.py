@@ -47,7 +47,7 @@ _QUERY = re.compile(r"(\{[?&][^}]*\})+\Z")
 _SEPARATORS = {"": ",", "+": ",", "#": ",", "?": "&"}
 """The separators between the variables of an expression by operator. Other operators are also their own separators."""
 _STOPS = {"": "/?#&,", "+": "?#", "#": "", ".": "./?#", "/": "/?#", ";": ";/?#", "?": "&#", "&": "&#"}
-"""The characters outside of values by operator: RFC 6570 encodes them, or separates values by them."""
+"""The characters that a value cannot contain, by operator: RFC 6570 encodes them, or they separate values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import anyio
 Quota = tuple[Hashable, float]
 """A key, such as a tool or a client, and the maximum number of slots for all its callers together."""
 RECENT = 3
-"""The number of turns after which a key is no longer behind all others. While enough others wait, a key so has at most
-every fourth turn."""
+"""The number of turns after which a key is no longer behind all others. So a key has at most every fourth turn while
+enough others wait."""
 
 
 def compute_share(total: int) -> int:

@@ -27,7 +27,7 @@ def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) 
     When `command` or this process has ended, the supervisor ends the processes that `command` has started.
 
     `grace` are the seconds between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for the input of the
-    command, if that is not the standard input, by whose end the supervisor notices the end of this process.
+    command, if that is not standard input. The supervisor notices the end of this process by the end of standard input.
     """
     if sys.platform == "win32":
         return list(command)

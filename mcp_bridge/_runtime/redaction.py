@@ -36,7 +36,7 @@ class Redactor:
         self._parts: frozenset[str] = frozenset()
         self._landmarks: list[tuple[str, SecretForm]] = []
         self._shortest = 0
-        self._has_number_secrets = False
+        self._searches_numbers = False
         self.substitutions: list[Callable[[str], str]] = []
         self._get_pattern = lru_cache(maxsize=64)(_compile_forms)
         self.version = 0
@@ -48,7 +48,8 @@ class Redactor:
         self.version += 1
         self.is_empty = False
         self.substitutions.append(substitute)
-        self._has_number_secrets = True
+        # It may replace the text of a number.
+        self._searches_numbers = True
 
     def add_secrets(self, secrets: Iterable[str], *, vocabulary: str = "") -> None:
         """Redact these secrets too from now on, except texts in the vocabulary."""
@@ -73,7 +74,7 @@ class Redactor:
         self._shortest = min(map(len, self._parts))
         # Numbers are searched only if a secret consists of their characters.
         if any(not part.strip("0123456789.e+-") for part in self._parts):
-            self._has_number_secrets = True
+            self._searches_numbers = True
 
     def redact_text(self, text: str) -> str:
         """Return the text without secrets. It is the same object if it has none."""
@@ -114,7 +115,7 @@ class Redactor:
             return any(self._has_secret(key) or self._has_secret_inside(item) for key, item in value.items())
         if isinstance(value, list | tuple):
             return any(map(self._has_secret_inside, value))
-        return self._has_number_secrets and isinstance(value, int | float) and self._has_secret(str(value))
+        return self._searches_numbers and isinstance(value, int | float) and self._has_secret(str(value))
 
     def _redact_inside(self, value: Any) -> Any:
         """Return a copy of JSON-ready data without secrets."""

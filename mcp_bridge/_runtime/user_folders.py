@@ -1,6 +1,6 @@
 """Finds the folders for data beyond the life of the process, and names files in them.
 
-Such data are decisions about approvals, sockets, logs and records.
+Such data are decisions about approvals, sockets, logs, records, modules and conversations.
 """
 
 from __future__ import annotations

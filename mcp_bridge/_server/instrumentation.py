@@ -123,11 +123,13 @@ class Instrumentation:
             return self.recorders
         provider = get_provider()
         if provider is not self._provider:
-            self._provider = provider
-            self._all = self.recorders
+            recorders = self.recorders
             # The providers of the API itself record nothing: one does nothing, and one is a proxy for a later provider.
             if not type(provider).__module__.startswith(_METRICS):
-                self._all = (*self.recorders, OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)))
+                recorders = (*recorders, OpenTelemetryRecorder(provider.get_meter("mcp_bridge", __version__)))
+            # If `get_meter` raises, the next message tries again.
+            self._all = recorders
+            self._provider = provider
         return self._all
 
     def _describe_message(self, method: str, params: Mapping[str, Any], version: str, transport: str) -> dict[str, str]:

@@ -73,9 +73,10 @@ class MessageSchema:
 
     def _check_first(self, data: Any) -> bool:
         self.is_valid = self._check_second
-        has_problems = bool(self.list_problems(data, ""))
+        if not self.list_problems(data, ""):
+            return True
         # The walk is not exact, so the compiled schema decides.
-        return self._check_second(data) if has_problems else True
+        return self._check_second(data)
 
     def _check_second(self, data: Any) -> bool:
         self.is_valid = self._compile(self._schema).is_valid

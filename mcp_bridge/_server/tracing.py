@@ -90,11 +90,13 @@ class MessageTracing:
             return None
         provider = get_provider()
         if provider is not self._provider:
-            self._provider = provider
-            self._tracer = None
+            tracer: Tracer | None = None
             # Before a provider is set, there is a proxy, whose spans record nothing.
             if not isinstance(provider, api.ProxyTracerProvider):
-                self._tracer = provider.get_tracer("mcp_bridge", __version__)
+                tracer = provider.get_tracer("mcp_bridge", __version__)
+            # If `get_tracer` raises, the next message tries again.
+            self._tracer = tracer
+            self._provider = provider
         return self._tracer
 
 

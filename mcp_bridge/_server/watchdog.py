@@ -41,14 +41,14 @@ class Watchdog:
         finally:
             stop.set()
 
-    def _watch(self, soon: CallSoon, thread: int, stop: threading.Event) -> None:
+    def _watch(self, call_soon: CallSoon, thread: int, stop: threading.Event) -> None:
         while not stop.wait(INTERVAL):
             if not self._calls:
                 continue
             callback_has_run = threading.Event()
             since = time.monotonic()
             try:
-                soon(callback_has_run.set)
+                call_soon(callback_has_run.set)
             except RuntimeError:
                 # The event loop has ended.
                 return

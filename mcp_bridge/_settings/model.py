@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -28,7 +29,6 @@ from pydantic_core import ErrorDetails
 
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._json_schema.secret_names import find_secret_values
-from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._settings.chains import ChainSettings
 from mcp_bridge._settings.documents.document import Document
 from mcp_bridge._settings.documents.positions import KeyPath, PathStep
@@ -280,7 +280,10 @@ class Settings(SettingsModel):
         options = [*(source.options for source in self.sources), *(policy.options for policy in self.policy)]
         secret_values = frozenset(find_secret_values([*options, *overrides]))
         self._public -= secret_values
-        password = split_url(self.state.store).password
+        password = None
+        # Another part of the address may be invalid. The store reports it.
+        with suppress(ValueError):
+            password = urlsplit(self.state.store).password
         self._secrets |= secret_values
         if password:
             self._secrets |= {password, unquote(password)}

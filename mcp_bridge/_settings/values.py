@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+from mcp_bridge._runtime.urls import split_url
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {
@@ -89,7 +90,7 @@ def _check_token_reference(value: str) -> str:
 
 def _check_url(value: str) -> str:
     """Require https, except for servers on this machine: their responses cannot be changed in transit."""
-    parts = urlsplit(value)
+    parts = split_url(value)
     is_local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not (parts.scheme == "https" or is_local) or not parts.hostname or re.search(r"[?#\s\"\\\\]", value):
         raise ValueError("expected an https URL without query and fragment")

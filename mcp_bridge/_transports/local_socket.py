@@ -46,7 +46,7 @@ class LocalListener(NamedTuple):
     """The socket of a shared server.
 
     Attributes:
-        lock: A lock clients hold while they start or connect to a server. It yields whether it was free.
+        lock: The lock that a client holds while it starts or connects to a server. It yields whether it was free.
         is_current: Returns False once new clients start another server, because the settings have changed.
         files: The files of the server, such as its socket. They are removed at its end.
     """

@@ -66,7 +66,7 @@ class MemoryStream(MessageStream):
 
     def send(self, message: Message) -> None:
         data = dump_message(message)
-        # Nothing is sent for a message that JSON cannot express.
+        # `dump_message` drops a request or notification that JSON cannot express.
         if data:
             self._deliver(data)
 

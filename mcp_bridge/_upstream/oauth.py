@@ -289,7 +289,8 @@ async def _send_request(
     provider: OAuthClientProvider, url: str, transport: str, hosts: frozenset[str] | None = None
 ) -> None:
     """Send a request, so the SDK's client signs in or refreshes tokens. The response is not read."""
-    sender, timeout = _SignInTransport(url, hosts), httpx2.Timeout(TIMEOUT)
+    sender = _SignInTransport(url, hosts)
+    timeout = httpx2.Timeout(TIMEOUT)
     async with httpx2.AsyncClient(auth=provider, timeout=timeout, headers=_HEADERS, transport=sender) as client:
         method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
         async with client.stream(method, url, json=body):

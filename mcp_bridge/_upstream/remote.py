@@ -328,8 +328,9 @@ class HttpChannel(HttpStream):
         async for event in read_events(response):
             last_id = event.id or last_id
             if event.retry is not None:
-                # The field `retry` is in milliseconds.
-                self._retry_interval = min(max(event.retry / 1000, RETRY_INTERVAL), MAX_RETRY_INTERVAL)
+                # The field `retry` is in milliseconds. It may be too large for a float.
+                milliseconds = min(event.retry, MAX_RETRY_INTERVAL * 1000)
+                self._retry_interval = max(milliseconds / 1000, RETRY_INTERVAL)
             message = None
             if event.data and event.event == "message":
                 message = self._reader.read_message(event.data.encode())

@@ -49,7 +49,8 @@ class OperatorClient:
     def __init__(self, base: str = "http://localhost", token: str | None = None, *, socket: Path | None = None) -> None:
         # The HTTP client would reject it too, but with an error that contains the token.
         if token and not is_header_value(token):
-            raise OperatorError("the token has characters that no HTTP header can have. Check it for line breaks")
+            problem = "the token has characters that no HTTP header can have"
+            raise OperatorError(f"{problem}. Check it for line breaks, and for spaces at its ends")
         self._base = base.rstrip("/")
         self._name = str(socket or self._base)
         self._socket = socket

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         FileSource as FileSource, GitSource as GitSource, PackageSource as PackageSource,
     )
 
-_WHERE = {
+_MODULES = {
     "mcp_bridge._integrations.amplifier.cancellation": ("CancellationState", "CancellationToken"),
     "mcp_bridge._integrations.amplifier.coordinator": ("ModuleCoordinator",),
     "mcp_bridge._integrations.amplifier.errors": (
@@ -108,8 +108,8 @@ _WHERE = {
 # isort: on
 # fmt: on
 
-__all__ = sorted(name for names in _WHERE.values() for name in names)  # noqa: PLE0605
-__getattr__ = make_lazy_getattr(__name__, _WHERE)
+__all__ = sorted(name for names in _MODULES.values() for name in names)  # noqa: PLE0605
+__getattr__ = make_lazy_getattr(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

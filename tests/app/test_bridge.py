@@ -179,6 +179,8 @@ async def test_what_is_published_does_not_wait_for_sources_that_are_starting(
     tasks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 0.01)
+    # A call that waited for the other source would run into the timeout of the client.
+    monkeypatch.setattr("mcp_bridge._app.bridge.START_TIMEOUT", 1000.0)
     greeting = PromptEntry("greeting", lambda data: "hello")
     resource = ResourceEntry("note://a", lambda data: "text")
     ready = replace(make_offer("echo"), prompts=[greeting], resources=[resource])

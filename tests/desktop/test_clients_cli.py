@@ -101,6 +101,7 @@ def test_an_unknown_client_is_reported_with_the_nearest_one(message: str, sugges
 def test_an_unknown_client_without_a_similar_one_is_reported_with_all(user: ClientHome) -> None:
     assert "Did you mean cursor" in user.run("uninstall", "Cursr", check=2).stderr
     assert "Known clients: claude-desktop, claude-code" in user.run("install", "qqqq", check=2).stderr
+    assert "CLIENT: no client was given" in user.run("install", "--dry-run", check=2).stderr
 
 
 def test_a_file_in_the_place_of_the_client_is_recognised(user: ClientHome) -> None:

@@ -22,8 +22,8 @@ def change_at(data: Any, path: tuple[Any, ...], how: str, name: str, value: Any)
     """Return a copy of some data with a change at a path.
 
     `how` is the change: drop or put (replace) the value, rename its key, wrap it in an array, swap it with another
-    member, or add a member next to it. `name` and `value` are for the changes that need them. In an array, every change
-    but drop replaces the value at the path by a new last item.
+    member, or add a member next to it. `name` and `value` are for the changes that need them. An array has no names, so
+    its items are replaced instead of renamed or swapped.
     """
     if not path:
         if how == "put":
@@ -35,8 +35,11 @@ def change_at(data: Any, path: tuple[Any, ...], how: str, name: str, value: Any)
         copied[key] = change_at(data[key], tuple(inner_path), how, name, value)
         return copied
     if isinstance(data, list):
-        items = [item for index, item in enumerate(data) if index != key]
-        return items if how == "drop" else [*items, value]
+        if how == "add":
+            return [*data, value]
+        if how == "drop":
+            return data[:key] + data[key + 1 :]
+        return [*data[:key], [data[key]] if how == "wrap" else value, *data[key + 1 :]]
     old = data[key]
     members = {member: item for member, item in data.items() if member != key}
     match how:

@@ -34,7 +34,7 @@ NEVER_READY = {
     "500": "HTTP status 500",
     "redirect": "redirects to http://127.0.0.1:9/secret (HTTP status 307)",
 }
-GOOD = ("redirects within", "texts as ids", "byte order mark", "byte order mark in events")
+GOOD = ("redirects within", "texts as ids", "byte order mark", "byte order mark in events", "huge retry")
 """Peculiarities that a client accepts."""
 AT_CALLS = {
     "endless body": "something else than the response",

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -15,7 +16,7 @@ from mcp_bridge import CallContext
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._contracts.state import State
 from mcp_bridge._contracts.tasks import TASKS
-from mcp_bridge._policies.approvals.desk import QuestionDesk
+from mcp_bridge._policies.approvals.desk import Approver, OpenQuestion, QuestionDesk
 from mcp_bridge._protocol.wire.meta_keys import CLIENT_CAPABILITIES
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._web import inbox
@@ -248,6 +249,21 @@ async def test_the_default_applies_if_users_at_pages_do_not_answer_in_time() -> 
         assert (await page.wait_for("answered"))["how"] == "withdrawn"
     assert get_code(results[0]) == "approval_declined"
     assert "No answer within 0.05 seconds" in results[0].content[0].text
+
+
+async def test_an_answer_counts_that_arrives_while_the_call_waits_for_a_user_to_connect() -> None:
+    desk = QuestionDesk(wait=0.05)
+    answers: list[Any] = []
+
+    async def wait_for_answer(question: OpenQuestion) -> None:
+        answers.append(await desk.wait_for_answer(question))
+
+    with desk.ask_approval("add", {}, "Sure?", ["once"]) as question:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for_answer, question)
+            await anyio.wait_all_tasks_blocked()
+            desk.answer_question(question, "once", cast(Approver, SimpleNamespace(channel="page", user="")))
+    assert [answer.value for answer in answers] == ["once"]
 
 
 def test_a_question_that_the_client_has_answered_is_no_longer_open() -> None:

@@ -1,6 +1,6 @@
 """Checks a server in one conversation for each era of the protocol: its identity, its tools and one call.
 
-Each conversation starts a new process of the server.
+If the server is a command, each conversation starts a new process.
 """
 
 from __future__ import annotations

@@ -187,9 +187,9 @@ class BaseCoordinator:
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return what is mounted at a mount point, or None.
 
-        This is the module itself if the mount point holds one, else the module with `name`, or without `name` a dict of
-        all its modules. For `session`, it is a dict of the orchestrator and the context. Raises ValueError for an
-        unknown mount point.
+        A mount point for a single module returns the module. Any other returns the module with `name`, or a dict of all
+        its modules without `name`. `session` returns a dict of the orchestrator and the context. Raises ValueError for
+        an unknown mount point.
         """
         if mount_point == _SESSION_POINT and name is None:
             return {point: self.mount_points[point] for point in AGENT_POINTS if self.mount_points[point] is not None}

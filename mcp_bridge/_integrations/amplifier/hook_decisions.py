@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
+from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS
 from mcp_bridge._runtime.third_party import copy_value
 
@@ -175,3 +177,17 @@ def _find_common_options(results: Sequence[HookResult]) -> list[str] | None:
     for options in lists[1:]:
         common_options = [option for option in common_options if option in options]
     return common_options if len(common_options) > 1 else list(DEFAULT_OPTIONS)
+
+
+def build_question(call: ToolCall, decision: HookResult, *, prompt: str, about: Any) -> ApprovalQuestion:
+    """Return the question of a decision about a call; `prompt` applies if the decision has none."""
+    return ApprovalQuestion(
+        tool=call.name,
+        arguments=call.arguments,
+        prompt=decision.approval_prompt or prompt,
+        options=tuple(decision.approval_options) if decision.approval_options else None,
+        timeout=decision.approval_timeout,
+        default=decision.approval_default,
+        about=about,
+        kind=call.kind,
+    )

@@ -28,10 +28,10 @@ from mcp_bridge._contracts.policy import CallNext, Layer, Policy, Stage
 from mcp_bridge._contracts.running_call import PolicyDecision, RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
 from mcp_bridge._integrations.amplifier import events
-from mcp_bridge._integrations.amplifier.hook_decisions import RESULT_KEYS, get_injections
+from mcp_bridge._integrations.amplifier.hook_decisions import RESULT_KEYS, build_question, get_injections
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult
 from mcp_bridge._integrations.amplifier.results import from_hook_data, to_content, to_hook_data
-from mcp_bridge._integrations.amplifier.running_call import BoundCall, build_question
+from mcp_bridge._integrations.amplifier.running_call import BoundCall
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge._policies.approvals.options import DEFAULT_OPTIONS
 from mcp_bridge._protocol.wire.messages import ROLES, render_messages

@@ -280,7 +280,7 @@ class _PlanReader:
         known_names: list[Any] = []
         for index, name in enumerate(value):
             if not isinstance(name, Hashable):
-                # A mapping or a list cannot be looked up in `names`, which is a mapping.
+                # A list or a mapping cannot be hashed, so `in` would raise a TypeError.
                 self.report_value((*place, index), name, "the name of an agent")
             elif name in names:
                 known_names.append(name)

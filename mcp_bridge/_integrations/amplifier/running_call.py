@@ -11,7 +11,6 @@ import anyio
 
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
-from mcp_bridge._integrations.amplifier.models import HookResult
 from mcp_bridge._policies.approvals.gate import ApprovalQuestion
 from mcp_bridge._runtime.cancellation import Deadline
 
@@ -99,17 +98,3 @@ def pause_while_asking(scope: anyio.CancelScope) -> Iterator[None]:
         yield
     finally:
         call.holds.remove(hold)
-
-
-def build_question(call: ToolCall, decision: HookResult, *, prompt: str, about: Any) -> ApprovalQuestion:
-    """Return the question of a decision about a call; `prompt` applies if the decision has none."""
-    return ApprovalQuestion(
-        tool=call.name,
-        arguments=call.arguments,
-        prompt=decision.approval_prompt or prompt,
-        options=tuple(decision.approval_options) if decision.approval_options else None,
-        timeout=decision.approval_timeout,
-        default=decision.approval_default,
-        about=about,
-        kind=call.kind,
-    )

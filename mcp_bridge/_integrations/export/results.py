@@ -73,9 +73,11 @@ def get_image(block: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def get_pdf(block: Mapping[str, Any]) -> str | None:
-    """Return the base64 of a PDF, or None for any other block."""
+    """Return the base64 of a PDF, or None for an empty one and for any other block."""
     resource = block.get("resource", {})
-    return resource.get("blob") if resource.get("mimeType") == PDF else None
+    if resource.get("mimeType") != PDF:
+        return None
+    return resource.get("blob") or None
 
 
 def _format_omission(subject: str, mime_type: str | None, data: str) -> str:

@@ -134,7 +134,7 @@ class _McpServer(SdkServer):
 
     async def _run(self, method: str, params: Json, ctx: RunningCall) -> Any:
         request = self.requests.build_request(ctx, method, params, self._lifespan)
-        # The SDK itself has a middleware for OpenTelemetry only.
+        # The SDK's own middleware traces calls and seals `requestState`, both of which the bridge does itself.
         user_middleware = [item for item in self.server.middleware if _get_package_of(item) != "mcp"]
         if not user_middleware:
             return await self._call_method(request)

@@ -155,16 +155,13 @@ def _convert_returned(tool: Any, value: Any) -> ToolResult:
         output = load_json(value) if isinstance(value, str) else to_jsonable_python(value, by_alias=True)
         return ToolResult(success=True, output=output)
     items = value if isinstance(value, list | tuple) else [value]
+    blocks = [_convert_block(item) for item in items]
+    if all(block is None for block in blocks):
+        return to_result(value)
     content: list[Content] = []
-    has_blocks = False
-    for item in items:
-        block = _convert_block(item)
-        if block is None:
-            content.append(Text(to_plain_text(item)))
-        else:
-            content.append(block)
-            has_blocks = True
-    return ToolResult(success=True, content=content) if has_blocks else to_result(value)
+    for block, item in zip(blocks, items, strict=True):
+        content.append(Text(to_plain_text(item)) if block is None else block)
+    return ToolResult(success=True, content=content)
 
 
 def _convert_block(item: Any) -> Content | None:

@@ -62,7 +62,7 @@ class SdkServer(Toolbox):
     """A server in this process. A subclass opens it and calls it.
 
     `client` is a client of the server. It is open as long as the toolbox. It starts the server's lifespan, lists
-    everything and completes arguments. Calls do not go through it, so they cost little and stay under the pipeline.
+    everything and completes arguments. Calls do not go through it, except those of an `MCPServer` with extensions.
     """
 
     package = ""

@@ -1,9 +1,9 @@
 """The desk: asks users of the page and at terminals the questions of running calls.
 
 A call puts its question on the desk and waits for the first valid answer. Each open page and each connected terminal is
-an `Approver`. The call waits as long as an approver who may answer is connected; if none is, `wait_for_answer` returns
-None, and the caller applies its default. If the client asks its user the same question, the call waits without an
-approver too.
+an `Approver`. The call waits at most `ttl` seconds while an approver who may answer is connected. If none is, or
+connects in time, `wait_for_answer` returns None, and the caller applies its default. If the client asks its user the
+same question, the call waits without an approver too.
 """
 
 from __future__ import annotations
@@ -213,14 +213,15 @@ class QuestionDesk:
             return await self.wait_for_answer(question)
 
     async def wait_for_answer(self, question: OpenQuestion) -> DeskAnswer | None:
-        """Return the answer, or None if no user who can answer is connected or all have left.
+        """Return the answer, or None if there is none and no user who can answer is connected.
 
         Raises QuestionExpired if users are connected and do not answer in time. If the client is asked too, the time
         limit of the client's question applies instead.
         """
         while question.answer is None:
             if not question.is_client_asked and not await self._wait_for_user(question):
-                return None
+                # An answer may have arrived during the wait.
+                break
             ttl = math.inf if question.is_client_asked else self._ttl
             with anyio.move_on_after(ttl) as scope:
                 await question.settled.wait()

@@ -119,7 +119,7 @@ def _read_sdk_value(value: Any) -> ToolResult:
 
 
 def _dump_sdk_value(value: Any) -> dict[str, Any]:
-    """Return the JSON of a model of the MCP SDK, or of an object with such a model (FastMCP's Image)."""
+    """Return the JSON of a model of the MCP SDK, or of an object with such a model (FastMCP's Image, Audio or File)."""
     for name in ("to_image_content", "to_audio_content", "to_resource_content"):
         convert = getattr(value, name, None)
         if callable(convert):

@@ -148,7 +148,6 @@ def check_use(parameters: CommandParameters, template: ArgumentTemplate, others:
 def _has_folder(word: Word, path: str) -> bool:
     """Return whether text beside a path in a word makes it a part of a longer path."""
     # `check_use` has rejected words with several paths, so the path is in one place.
-    # `check_use` has rejected words with several paths, so the path is in one place.
     (index,) = [index for index, piece in enumerate(word) if isinstance(piece, Placeholder) and piece.name == path]
     before = word[index - 1] if index > 0 else ""
     after = word[index + 1] if index + 1 < len(word) else ""

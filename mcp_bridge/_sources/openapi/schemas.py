@@ -122,14 +122,16 @@ class SchemaConverter:
             return schema
         for budget in BUDGETS:
             definitions = self._collect_definitions(root.references, budget)
-            values = {"": root.values}
-            references = {"": root.references}
-            for name, schema_of_name in definitions.items():
+            # None is the root.
+            values: dict[str | None, int] = {None: root.values}
+            references: dict[str | None, Sequence[str]] = {None: root.references}
+            for name, definition_schema in definitions.items():
                 # Definitions beyond the budget are empty.
-                if schema_of_name:
-                    values[name] = self._definitions[name].values
-                    references[name] = self._definitions[name].references
-            if budget == 0 or sum_references("", values, references) <= MAX_EXPANDED_VALUES:
+                if definition_schema:
+                    definition = self._definitions[name]
+                    values[name] = definition.values
+                    references[name] = definition.references
+            if budget == 0 or sum_references(None, values, references) <= MAX_EXPANDED_VALUES:
                 break
         return {**schema, "$defs": definitions}
 

@@ -26,7 +26,7 @@ ReadValues = Callable[[], Awaitable[Values]]
 
 
 class StoredAuth(Protocol):
-    """Adds the tokens to requests the user got by `mcp-bridge login`."""
+    """Adds the tokens from `mcp-bridge login` to requests."""
 
     add_secrets: Callable[[Iterable[str]], None]
 
@@ -73,7 +73,8 @@ class CredentialAddress:
         credentials = read_credentials(self.values, self.key, os.environ)
         for name, credential in credentials.items():
             if self.key == "headers" and not is_header_value(credential.secret):
-                raise SourceError(f"{self.key}.{name}: the credential has characters that a header cannot have")
+                problem = "the credential has characters that a header cannot have, or spaces at its ends"
+                raise SourceError(f"{self.key}.{name}: {problem}")
         return credentials
 
 

@@ -225,7 +225,7 @@ def _read_block(block: Any) -> Content:
 
 
 def _read_meta(result: Json) -> Json | None:
-    """Return the `_meta` of a result, or None. The bridge names itself as the server, so key is left out."""
+    """Return the `_meta` of a result without the name of the server, or None. The bridge names itself instead."""
     meta = result.get("_meta") or {}
     return {key: value for key, value in meta.items() if key != SERVER_INFO} or None
 

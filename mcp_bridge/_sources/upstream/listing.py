@@ -57,7 +57,7 @@ _LIST_METHODS = {
     "templates": _ListMethod("resources", "resources/templates/list", "resourceTemplates", EntryBuilder.build_template),
     "prompts": _ListMethod("prompts", "prompts/list", "prompts", EntryBuilder.build_prompt),
 }
-"""The lists by the names of their members of an offer."""
+"""How each list is read, by the name of its member in an Offer."""
 
 
 class OfferReader:

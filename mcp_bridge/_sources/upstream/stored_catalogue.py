@@ -83,7 +83,10 @@ class CatalogueFile:
 
 
 class SharedCatalogue:
-    """A value in the shared store of several bridges, for one server and one entry of it in their settings."""
+    """A value in a store that several bridges share.
+
+    The key in the store has the server and the digest of its entry in the settings.
+    """
 
     limit = _MAX_SHARED
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from mcp_bridge._contracts.errors import Overloaded
 from mcp_bridge._contracts.tasks import MakeTask, RunnableTask, TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge._runtime.exact_json import dump_json
+from mcp_bridge._runtime.limiter import compute_share
 
 SWEEP_INTERVAL = 30.0
 """Seconds between two searches for tasks to remove. A task stays at most so much longer than its time to live."""
@@ -46,8 +46,7 @@ class MemoryTasks:
     def __init__(self, options: TaskOptions) -> None:
         self._max_tasks = options.most
         self._max_bytes = options.size
-        # One client can have at most three quarters of the tasks.
-        self._client_share = math.ceil(options.most * 3 / 4)
+        self._client_share = compute_share(options.most)
         # Tasks are in the order in which they expire, because all have the same ttl.
         self._tasks: dict[str, MemoryTask] = {}
         # Tasks are counted by client.

@@ -6,7 +6,6 @@ Redis runs the scripts below atomically, so several processes can change the sam
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,6 +13,7 @@ from typing import Any, Self
 
 from mcp_bridge._contracts.tasks import TaskOptions, TaskOrder, TaskRecord, TaskState
 from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.limiter import compute_share
 from mcp_bridge._storage.stores.redis import TIMEOUT, connect_redis
 
 _FORGET = """
@@ -138,8 +138,7 @@ class TaskRecords:
         options = self._options
         share = options.most
         if order.client is not None:
-            # One client can have at most three quarters of the tasks.
-            share = math.ceil(options.most * 3 / 4)
+            share = compute_share(options.most)
         state = TaskState(updated=order.created)
         values = (
             order.id,

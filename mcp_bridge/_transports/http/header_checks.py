@@ -26,7 +26,7 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
 class HeaderChecks:
-    """Compares headers with messages. The headers the schema of a tool declares are found once."""
+    """Compares headers with messages. The declared headers of each tool are cached."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._tools = endpoint.tools.index

@@ -61,7 +61,8 @@ class SseEndpoint:
         request.check_method("POST")
         request.check_content_type()
         message = await self._admission.read_message(request, is_connected=True)
-        [stream_id, *_] = parse_qs(request.scope["query_string"].decode("latin-1")).get("session_id", [""])
+        query = parse_qs(request.scope["query_string"].decode("latin-1"))
+        stream_id = query.get("session_id", [""])[0]
         if len(stream_id) != 32:
             raise make_rejection(400, "The query has no valid session_id.")
         _, client, principal = self._clients.get(stream_id, (None, None, None))
@@ -85,7 +86,7 @@ class SseStream(MessageStream):
 
     def send(self, message: Message) -> None:
         line = dump_message(message)
-        # Nothing is sent for a message that JSON cannot express.
+        # `dump_message` drops a request or notification that JSON cannot express.
         if line:
             self.events.put(format_event(line))
 

@@ -185,7 +185,7 @@ class StatelessStream(MessageStream):
 
     def send(self, message: Message) -> None:
         line = dump_message(message)
-        # Nothing is sent for a message that JSON cannot express.
+        # `dump_message` drops a request or notification that JSON cannot express.
         if line:
             self.events.put(format_event(line))
 

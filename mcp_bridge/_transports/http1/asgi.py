@@ -1,4 +1,4 @@
-"""The types of ASGI, the extension of ASGI the HTTP/1.1 server offers, and the reading of host names."""
+"""The types of ASGI, the extension that the HTTP/1.1 server adds to them, and the reading of host names."""
 
 from __future__ import annotations
 

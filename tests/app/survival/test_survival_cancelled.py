@@ -49,13 +49,13 @@ ROUNDS = 8
 @pytest.mark.parametrize("way", [FIRST_WAY, *(way for way in WAYS if way.transport == "http")], ids=str)
 def test_1000_cancelled_calls_leave_nothing_behind(way: Way, tmp_path: Path) -> None:
     with run_server(way, tmp_path, TOOLS, SETTINGS) as server:
-        give_up = give_up_over_http if way.transport == "http" else give_up_over_stdio
+        cancel_calls = cancel_calls_over_http if way.transport == "http" else cancel_calls_over_stdio
         tasks = wait_until_settled(server, 50)["tasks"]
         sizes: list[int] = []
         # Memory that a cancelled call leaves behind would grow each time.
         while len(sizes) < 2 or sizes[-1] > sizes[-2] * 1.02:
             assert len(sizes) < ROUNDS, sizes
-            give_up(server, MANY)
+            cancel_calls(server, MANY)
             after = wait_until_settled(server, tasks)
             sizes.append(server.rss)
         assert after["begun"] == after["ended"] > 0
@@ -67,15 +67,15 @@ def wait_until_settled(server: Any, tasks: int) -> Json:
     """Wait until all calls and their tasks have ended, and return the server's state."""
     states: list[Json] = []
 
-    def quiet() -> bool:
+    def is_quiet() -> bool:
         states.append(json.loads(server.get_text("state")))
         return bool(states[-1]["begun"] == states[-1]["ended"] and states[-1]["tasks"] <= tasks + 2)
 
-    wait_until(quiet)
+    wait_until(is_quiet)
     return states[-1]
 
 
-def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
+def cancel_calls_over_stdio(server: StdioServerProcess, many: int) -> None:
     """Call and cancel: of twenty calls one runs and the others wait, then all are cancelled."""
     for first in range(0, many, 20):
         numbers = [f"{os.urandom(4).hex()}-{first + number}" for number in range(20)]
@@ -85,7 +85,7 @@ def give_up_over_stdio(server: StdioServerProcess, many: int) -> None:
             server.send(make_cancellation(server, number))
 
 
-def give_up_over_http(server: HttpServerProcess, many: int) -> None:
+def cancel_calls_over_http(server: HttpServerProcess, many: int) -> None:
     """Call and disconnect, twenty at a time. In a session, where this does not cancel calls, cancel them before."""
     host, _, port = server.base.removeprefix("http://").rpartition(":")
     for first in range(0, many, 20):

@@ -138,7 +138,7 @@ def test_a_loop_that_is_held_for_ever_does_not_outlive_a_signal_after_the_end_of
         begin_call(server, "loop_for_ever", "loop")
         server.close_input()
         server.signal(SIGTERM)
-        # The signal is sent again, as two equal signals may arrive as one.
+        # The second signal is another one, because two equal ones may arrive as one.
         server.signal(SIGINT)
         assert server.wait() == 0
 

@@ -25,7 +25,7 @@ from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 QUICK = 1.0
 """The time-outs of these tests in seconds; they wait for what must come, and measure only that it was not early."""
 LARGE = 30_000_000
-"""The bytes of an answer that no socket buffers."""
+"""The number of bytes of a response that no socket buffers."""
 ROUNDS = 8
 """How often clients leave until the memory of the server stops growing: allocators take a while."""
 SHORT = {"http": {"client_timeout": QUICK}}
@@ -59,7 +59,7 @@ async def busy(seconds: float) -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServerProcess]:
     """Run a server with short timeouts."""
     settings = {**SHORT, "limits": {"result": "256 MiB", "timeout": "120s"}}
-    with run_server(SECOND_WAY, tmp_path_factory.mktemp("patience"), TOOLS, settings) as started:
+    with run_server(SECOND_WAY, tmp_path_factory.mktemp("timeouts"), TOOLS, settings) as started:
         yield started
 
 
@@ -118,7 +118,7 @@ DRIPS = {
     "a chunked body drips": (CHUNKED, [b"1\r\n \r\n"] * 999, 408),
     "a chunk stops": (CHUNKED, [b"ff\r\n {"], 408),
     "a trailer drips": (CHUNKED, [b"0\r\n", *[b"X: y\r\n"] * 999], 408),
-    "nothing is response": ("", [], 0),
+    "nothing is sent": ("", [], 0),
     "empty lines drip": ("", [b"\r\n"] * 999, 0),
 }
 

@@ -77,7 +77,7 @@ def test_a_second_signal_ends_even_calls_that_ignore_cancellation(way: Way, tool
     with run_ending_server(way, tmp_path) as server:
         begin_call(server, tool, tool)
         server.signal(signal.SIGTERM)
-        # The signal is sent again, as two equal signals may arrive as one.
+        # The second signal is another one, because two equal ones may arrive as one.
         server.signal(signal.SIGINT)
         assert server.wait() == 0
 
@@ -151,7 +151,7 @@ def test_a_second_signal_ends_an_import_that_never_returns_to_python(tmp_path: P
     with start_server(tmp_path) as server:
         wait_until((tmp_path / "importing").exists)
         server.process.send_signal(signal.SIGTERM)
-        # The signal is sent again, as two equal signals may arrive as one.
+        # The second signal is another one, because two equal ones may arrive as one.
         server.process.send_signal(signal.SIGINT)
         assert server.wait() == -signal.SIGKILL
 

@@ -45,8 +45,8 @@ def check_pipe(pipe: Path) -> Iterator[None]:
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     yield
-    patience = time.monotonic() + 60
-    while time.monotonic() < patience:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         try:
             assert os.read(end, 1) == b""
             break

@@ -270,6 +270,16 @@ async def test_outputs_of_the_sdk_become_content() -> None:
     assert base64.b64decode(blocks[1].data) == PIXEL
 
 
+async def test_the_items_of_an_iterator_are_in_the_result() -> None:
+    @function_tool
+    def count() -> Any:
+        return (number for number in range(3))
+
+    async with connect_to_objects(count) as at:
+        result = await at.call_tool("count", {})
+    assert [block.text for block in result.content] == ["[0,1,2]"]
+
+
 async def test_a_tool_with_an_output_schema_has_structured_results() -> None:
     @function_tool(output_type=Place)
     def peak() -> Place:

@@ -228,12 +228,13 @@ async def test_a_broken_tool_of_a_manual_does_not_affect_others(
         {"name": "odd", "inputs": [], "tool_call_template": {"call_template_type": "cli"}},
         {"name": "strange", "tool_call_template": {"call_template_type": "webrtc"}},
         {"name": "plain", "tool_call_template": {"call_template_type": "http", "url": "http://example.org"}},
+        {"name": "port", "tool_call_template": {"call_template_type": "http", "url": "http://localhost:{port}/x"}},
         {"name": "keyed", "tool_call_template": {"call_template_type": "http", "url": "https://x.org/${NOT_SET}"}},
     ]
     path = write_manual(tmp_path, *tools)
     bridge = build_bridge(read_manual(path))
     async with connect(bridge) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["run"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["port", "run"]
     problems = "\n".join(bridge.problems["objects"])
     for words in (
         "tools[1].name: a tool needs a name",

@@ -83,11 +83,12 @@ class ClientHome:
     def run(self, *words: str | Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run the command in this process, because hundreds of processes would take minutes.
 
-        For the same reason, `install` checks the server only with `--check`.
+        For the same reason, `install` with a client checks the server only with `--check`.
         """
         out, err, code = io.StringIO(), io.StringIO(), 0
         args = [str(word) for word in words]
-        if args[0] == "install" and "--check" not in args:
+        has_client = any(not word.startswith("-") for word in args[1:])
+        if args[0] == "install" and has_client and "--check" not in args:
             args.insert(1, "--no-check")
         with (
             mock.patch.dict(os.environ, self.environment, clear=True),

@@ -1,4 +1,4 @@
-"""For tests of HTTP streams: a tool with steps under control of the test, a manual clock, and an observable store."""
+"""For tests of HTTP streams: a tool with steps under control of the test, and an observable store."""
 
 from __future__ import annotations
 

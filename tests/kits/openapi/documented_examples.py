@@ -192,7 +192,7 @@ async def check_document(path: Path, count: Count) -> None:
             examples = list(find_examples(document, operation, entry.input_schema))
         except SourceError:
             continue
-        paths = {item.parameter.argument: "1" for item in read_parameters(document, operation) if item.required}
+        paths = {item.parameter.argument: "1" for item in read_parameters(document, operation) if item.is_required}
         validator = Validator({**entry.input_schema, "required": []})
         for example in examples:
             count["examples"] += 1

@@ -358,6 +358,9 @@ class HttpListener:
         if is_call and self.fault == "wrong ids":
             response["id"] = 77
         text = json.dumps(response).encode()
+        if self.fault == "huge retry":
+            event = b"retry: " + b"9" * 400 + b"\ndata: " + text + b"\n\n"
+            return write_response(writer, 200, event, "text/event-stream", more)
         if self.fault == "byte order mark in events":
             return write_response(writer, 200, b"\xef\xbb\xbfdata: " + text + b"\n\n", "text/event-stream", more)
         mark = b"\xef\xbb\xbf" if self.fault == "byte order mark" else b""

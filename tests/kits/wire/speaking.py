@@ -88,7 +88,7 @@ def get_text(result: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
 
 
-async def get_offer_after_edit(path: Path, text: str, *, patience: float = 20) -> Offer:
+async def get_offer_after_edit(path: Path, text: str, *, timeout: float = 20) -> Offer:
     """Return the offer of a watching Python source after its file is changed to this text."""
     offers: list[Offer] = []
     has_offer = anyio.Event()
@@ -100,7 +100,7 @@ async def get_offer_after_edit(path: Path, text: str, *, patience: float = 20) -
         else:
             has_offer.set()
 
-    with anyio.fail_after(patience):
+    with anyio.fail_after(timeout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(PythonSource("s", path=path, watch=True).run, publish)
             await has_offer.wait()

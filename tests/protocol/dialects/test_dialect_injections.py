@@ -20,8 +20,8 @@ CODEX = PROFILES["codex"].dialect
 
 def build_bridge(output: Any = None, schema: Any = None) -> HookedServer:
     """Build a bridge with a tool `place`. Only its first call returns an injected text."""
-    house = HookedServer()
-    house.registry.register(
+    server = HookedServer()
+    server.registry.register(
         ToolEntry("place", "", lambda data: output or {"x": 1}, {"type": "object"}, schema or POINT)
     )
     calls: list[Any] = []
@@ -30,8 +30,8 @@ def build_bridge(output: Any = None, schema: Any = None) -> HookedServer:
         calls.append(data)
         return inject("It is far.") if len(calls) == 1 else None
 
-    house.on("tool:post", note_once)
-    return house
+    server.on("tool:post", note_once)
+    return server
 
 
 async def test_only_the_dialect_of_codex_shows_injections() -> None:
@@ -51,8 +51,8 @@ async def test_a_governed_tool_has_no_output_schema_and_an_injected_text_replace
 
 @EVERY_ERA
 async def test_an_output_that_is_no_object_is_text_in_both_results(mode: str) -> None:
-    house = build_bridge([1, 2], {"type": "array"})
-    async with connect(Bridge(house.registry, dialect=CODEX), mode=mode) as client:
+    server = build_bridge([1, 2], {"type": "array"})
+    async with connect(Bridge(server.registry, dialect=CODEX), mode=mode) as client:
         first, plain = [await client.call_tool("place", {}) for _ in range(2)]
     assert (first.structured_content, get_texts(first)) == (None, ["[1,2]", "It is far."])
     assert (plain.structured_content, get_texts(plain)) == (None, ["[1,2]"])

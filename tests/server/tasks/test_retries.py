@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import pytest
 
 from mcp_bridge import CallContext, ToolError, ToolRegistry
 from mcp_bridge.tasks import TaskOptions, ToolTasks
@@ -61,10 +62,13 @@ async def test_after_the_last_retry_the_failure_is_the_result() -> None:
         assert attempts == [1, 2, 3]
 
 
-async def test_only_tools_that_declare_retries_are_retried() -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"idempotent": True}, {"read_only": True}, {"idempotent": True, "tasks": ToolTasks(retries=0)}]
+)
+async def test_only_tools_that_declare_retries_are_retried(options: dict[str, Any]) -> None:
     registry, attempts = ToolRegistry(), list[int]()
 
-    @registry.tool(idempotent=True)
+    @registry.tool(**options)
     async def work(ctx: CallContext) -> None:
         attempts.append(ctx.attempt)
         raise ConnectionError

@@ -213,8 +213,8 @@ async def test_the_stored_result_of_another_principal_does_not_exist(
 
 
 async def test_an_approval_of_another_principal_allows_nothing() -> None:
-    house = build_host(MemoryStore())
-    async with connect_two(house.registry) as (ann, eve):
+    server = build_host(MemoryStore())
+    async with connect_two(server.registry) as (ann, eve):
         added = {"arguments": {"n": 1}}
         questions = (await call(ann, "add", ASKING, **added))["result"]
         (key,) = questions["inputRequests"]

@@ -70,7 +70,8 @@ class ModuleBehaviorTests:
     async def mount_module(self, **config: Any) -> AsyncIterator[Any]:
         """Mount the module, with further keys of its configuration, and yield the coordinator."""
         coordinator = self.create_coordinator()
-        # The module is cleaned up whatever fails: its `mount`, its `on_session_ready`, the test, or another cleanup.
+        # The module is cleaned up whatever fails: its `mount`, its `on_session_ready`, the test, or another cleanup. At
+        # the timeout of the rule, the function that `mount` returned is called, but can no longer wait.
         with limit_time(self.timeout):
             async with AsyncExitStack() as cleanups:
                 cleanups.push_async_callback(coordinator.cleanup)

@@ -17,10 +17,11 @@ from typing import Any, Literal
 from mcp_bridge._contracts.errors import CallError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
+from mcp_bridge._integrations.amplifier.hook_decisions import build_question
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge._integrations.amplifier.interfaces import ApprovalRequest, ApprovalResponse
 from mcp_bridge._integrations.amplifier.models import HookResult
-from mcp_bridge._integrations.amplifier.running_call import RUNNING_CALL, build_question
+from mcp_bridge._integrations.amplifier.running_call import RUNNING_CALL
 from mcp_bridge._policies.approvals.decisions import ApprovalDecision
 from mcp_bridge._policies.approvals.gate import ApprovalGate, ApprovalQuestion
 from mcp_bridge._runtime.third_party import is_own_cancellation

@@ -1,4 +1,4 @@
-"""Stores the files of fetched commits on this machine, and verifies them by their hash.
+"""Stores the files of fetched commits on this machine, and computes their hashes for the lock file.
 
 A checkout is the folder with the files of one commit. It is complete or absent: a fetch writes to a temporary folder,
 and moves it into place at the end.

@@ -25,7 +25,6 @@ from mcp_bridge._integrations.frameworks.utcp.commands import (
 from mcp_bridge._integrations.frameworks.utcp.manual import Manual, ManualTool, convert_manual
 from mcp_bridge._protocol.wire.values import to_plain_text, to_result
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
-from mcp_bridge._runtime.urls import split_url
 from mcp_bridge._version import DISTRIBUTION
 
 KINDS = ("http", "streamable_http", "sse", "cli")
@@ -75,7 +74,11 @@ def _build_handler(tool: ManualTool, manual: Manual) -> Any:
         if words is not None:
             return ProgramCall(words, template, _list_inputs(tool)).run
     else:
-        parts = split_url(str(template.get("url") or ""))
+        # The port may still be a placeholder, which `split_url` would reject.
+        try:
+            parts = urlsplit(str(template.get("url") or ""))
+        except ValueError:
+            parts = urlsplit("")
         # The packages of UTCP call no other URLs.
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
             raise SourceError("its url must begin with https://, or lead to this machine (http://localhost)")

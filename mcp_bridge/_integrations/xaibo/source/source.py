@@ -65,7 +65,7 @@ class XaiboSource(Source):
         self._agents: list[ToolEntry] = []
         self._problems: list[str] = []
         self._refresh_event = anyio.Event()
-        self._soon: CallSoon | None = None
+        self._call_soon: CallSoon | None = None
 
     @classmethod
     def choose_name(cls, options: XaiboOptions) -> str:
@@ -88,7 +88,7 @@ class XaiboSource(Source):
 
     async def run(self, publish: Publish) -> None:
         """Publish until cancelled. Raises SourceError if there is nothing to publish, now or later."""
-        self._soon = make_call_soon()
+        self._call_soon = make_call_soon()
         await self._make()
         last_offer: Offer | None = None
         while True:
@@ -194,11 +194,11 @@ class XaiboSource(Source):
 
     def _schedule_refresh(self) -> None:
         """Request another listing. May be called from any thread."""
-        if self._soon is not None:
+        if self._call_soon is not None:
             # A thread may outlast the event loop, which then raises RuntimeError.
             with suppress(RuntimeError):
                 # Look the event up when the function runs, because it may be replaced before.
-                self._soon(lambda: self._refresh_event.set())  # noqa: PLW0108
+                self._call_soon(lambda: self._refresh_event.set())  # noqa: PLW0108
 
 
 def _import_reference(reference: str, directory: Path) -> Any:
