@@ -36,7 +36,7 @@ from mcp_bridge._runtime.terminal_text import escape_line
 START_TIMEOUT = 60.0
 """Seconds in which a process has to start."""
 TIMEOUT_MARGIN = 2.0
-"""Seconds added to the timeout of a rule. The process enforces the timeout itself, unless the module blocks it."""
+"""Seconds added to a timeout. The process enforces the timeout of a rule itself, unless the module blocks it."""
 GRACE = 2.0
 """Seconds in which a process has to exit after its last report, and its reader thread has to end."""
 KILL_TIMEOUT = 25.0
@@ -249,13 +249,9 @@ class ProbedModule:
             raise BridgeError(f"cannot start a process: {error}") from error
         with probe:
             while True:
-                timeout = START_TIMEOUT
-                margin = 0.0
-                if self._rule:
-                    timeout = self._timeout
-                    margin = TIMEOUT_MARGIN
+                timeout = self._timeout if self._rule else START_TIMEOUT
                 try:
-                    message = probe.receive_report(timeout + margin)
+                    message = probe.receive_report(timeout + TIMEOUT_MARGIN)
                 except queue.Empty:
                     probe.end()
                     return self._fail_rule(f"it blocked the process for {timeout:g} s")

@@ -171,7 +171,8 @@ async def test_a_credential_with_a_line_break_is_rejected_as_a_header(
     bridge = build_from_settings(load(tmp_path / "gateway.json", {}))
     async with connect(bridge):
         assert bridge.problems["files"] == [
-            "the server is not connected: headers.X-Key: the credential has characters that a header cannot have"
+            "the server is not connected: headers.X-Key: "
+            "the credential has characters that a header cannot have, or spaces at its ends"
         ]
 
 
