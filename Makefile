@@ -8,6 +8,7 @@ else
 VENV := .venv
 endif
 BIN := $(VENV)/bin
+COVERAGE = --cov --cov-report=term
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
@@ -15,8 +16,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
-test: $(VENV)/.test       ## all tests, with coverage
-	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest -n 4 --dist loadscope --max-worker-restart 0 --cov --cov-report=term
+test: $(VENV)/.test       ## all tests, with coverage (TESTS="tests/cli": only these; COVERAGE=: without)
+	COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m pytest $(TESTS) -n 4 --dist loadscope --max-worker-restart 0 $(COVERAGE)
 
 test-frameworks: $(VENV)/.test ## tests of frameworks that need their own environment (FRAMEWORKS="fastmcp": only these)
 	$(BIN)/python -m tests.kits.frameworks.environments $(FRAMEWORKS)
