@@ -317,7 +317,6 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
     from mcp_bridge._isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
     from mcp_bridge._isolation.source import IsolatedSource
-    from mcp_bridge._runtime import sandbox
 
     options = source.isolation
     directory = settings.directory
@@ -326,9 +325,6 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
         hint = "List the tools to isolate under isolation.tools, or remove isolation"
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise _locate_error(source, error, "isolation")
-    if options.sandbox is not None and not sandbox.is_installed():
-        error = ConfigError("bubblewrap is not installed", hint=sandbox.HINT)
-        raise _locate_error(source, error, "isolation", "sandbox")
     sandbox_options = None
     if options.sandbox is not None:
         sandbox_options = _build_sandbox(inner, source, options.sandbox, directory)
@@ -361,11 +357,12 @@ def _isolate(inner: Source, source: SourceSettings, settings: Settings, selectio
 def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
     """Return what a sandboxed source can access: its own files, and those in the settings.
 
-    Raises ConfigError if this would make the home folder accessible.
+    Raises ConfigError if no sandbox is installed, or if it would make the home folder accessible.
     """
     from mcp_bridge._runtime import sandbox
 
     try:
+        sandbox.check_installation()
         files = sandbox.list_source_files(inner, directory.resolve())
     except ConfigError as error:
         raise _locate_error(source, error, "isolation", "sandbox") from None

@@ -65,7 +65,7 @@ async def test_no_process_of_a_sandboxed_server_remains(tmp_path: Path) -> None:
 
 
 async def test_without_bubblewrap_the_server_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_bridge._runtime.sandbox.PROGRAM", "no-such-bwrap")
+    monkeypatch.setattr("mcp_bridge._runtime.sandbox.bubblewrap.PROGRAM", "no-such-bwrap")
     token = make_token()
     async with run_source(write_command("", token, sandbox="bubblewrap"), tmp_path) as (source, _):
         assert "bubblewrap cannot create a sandbox here" in (await wait_for_state(source, "broken")).reason
