@@ -1,0 +1,6 @@
+"""The variables that make a process a simulated one."""
+
+MARKER = "SIMULATED_SYSTEM"
+"""The `sys.platform` of the simulated system. The launcher sets it, so every process below has it."""
+RECORDS = "SIMULATED_RECORDS"
+"""A folder for records of what cannot be done, such as opened web pages."""
