@@ -40,10 +40,8 @@ from mcp_bridge._version import __version__
 if TYPE_CHECKING:
     from mcp_bridge._engine.overrides import ToolOverride
     from mcp_bridge._policies.approvals.desk import QuestionDesk
-    from mcp_bridge._runtime.sandbox import SandboxOptions
     from mcp_bridge._settings import Settings, SourceSettings
     from mcp_bridge._settings.model import ToolOverrideSettings
-    from mcp_bridge._settings.sections import SandboxSettings
     from mcp_bridge._web.api import OperatorApi
 
 
@@ -222,7 +220,7 @@ def _attach_sources(settings: Settings, store: Store | None, *, watch: bool) -> 
         name = attachment.source.name
         if name in attached:
             hint = "Give each source a different `name`"
-            raise _locate_error(source, ConfigError(f"two sources are named '{name}'", hint=hint))
+            raise source.add_location(ConfigError(f"two sources are named '{name}'", hint=hint))
         attached[name] = attachment
     return list(attached.values())
 
@@ -248,7 +246,7 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
         source_class = load_source_type(source.type)
     except ConfigError as error:
         # The cause may contain secrets, which the text of this error does not.
-        raise _locate_error(source, error, "type") from None
+        raise source.add_location(error, "type") from None
     origin = source.origin
     if origin is not None and origin.problem is not None:
         return _attach_unusable(source, origin.problem)
@@ -272,7 +270,10 @@ def _attach_source(source: SourceSettings, settings: Settings, context: SourceCo
     )
     built_source = source_class.build(name, options, context)
     if source.isolation is not None:
-        built_source = _isolate(built_source, source, settings, selection, watch=context.watch)
+        # Most servers isolate no source, so the modules are imported late.
+        from mcp_bridge._app.isolation import isolate
+
+        built_source = isolate(built_source, source, settings, selection, watch=context.watch)
     notes = origin.notes if origin is not None else ()
     return AttachedSource(source=built_source, selection=selection, notes=notes)
 
@@ -311,69 +312,3 @@ def _build_override(settings: ToolOverrideSettings) -> ToolOverride:
             name: argument.description for name, argument in arguments.items() if argument.description is not None
         },
     )
-
-
-def _isolate(inner: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
-    """Wrap a source so that it runs in worker processes. Raises ConfigError if its sandbox is unavailable."""
-    from mcp_bridge._isolation.order import IsolationOptions, WorkerLimits, WorkerOrder
-    from mcp_bridge._isolation.source import IsolatedSource
-
-    options = source.isolation
-    directory = settings.directory
-    assert options is not None
-    if inner.middleware and not options.tools and not inner.disable_middleware():
-        hint = "List the tools to isolate under isolation.tools, or remove isolation"
-        error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
-        raise _locate_error(source, error, "isolation")
-    sandbox_options = None
-    if options.sandbox is not None:
-        sandbox_options = _build_sandbox(inner, source, options.sandbox, directory)
-    invokes = options.invokes
-    if invokes is None:
-        # Without a sandbox, the code of the worker could do as much as other tools.
-        invokes = ("*",) if options.sandbox is None else ()
-    isolation = IsolationOptions(
-        tools=options.tools,
-        workers=options.workers,
-        limits=WorkerLimits(memory=options.memory, file_size=options.file_size),
-        env=options.env,
-        invokes=invokes,
-        sandbox=sandbox_options,
-    )
-    order = WorkerOrder(
-        type=source.type,
-        name=inner.name,
-        options=source.options,
-        directory=str(directory.resolve()),
-        working_dir=str(settings.working_directory),
-        roots=settings.uses_roots,
-        watch=watch,
-        is_whole=not options.tools,
-        selection=selection.dump(),
-    )
-    return IsolatedSource(inner, order, isolation)
-
-
-def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> SandboxOptions:
-    """Return what a sandboxed source can access: its own files, and those in the settings.
-
-    Raises ConfigError if no sandbox is installed, or if it would make the home folder accessible.
-    """
-    from mcp_bridge._runtime import sandbox
-
-    try:
-        sandbox.check_installation()
-        files = sandbox.list_source_files(inner, directory.resolve())
-    except ConfigError as error:
-        raise _locate_error(source, error, "isolation", "sandbox") from None
-    options = settings.to_options(directory, files)
-    sandbox.warn_of_home(inner.name, "isolation.sandbox.read", options.read)
-    sandbox.warn_of_home(inner.name, "isolation.sandbox.write", options.write)
-    return options
-
-
-def _locate_error(source: SourceSettings, error: ConfigError, *key: str) -> ConfigError:
-    """Return the error with the place of the source, or of one of its keys, in the settings file."""
-    if source.origin is None:
-        return error
-    return source.origin.document.make_error((*source.origin.where, *key), error.problem, error.hint)

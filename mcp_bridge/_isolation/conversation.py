@@ -33,7 +33,8 @@ from mcp_bridge._isolation.codec import (
     get_time_left,
 )
 from mcp_bridge._isolation.nested_runs import NestedRuns, PublishTool, reject_tool
-from mcp_bridge._isolation.order import IsolationOptions, make_size_error
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import make_size_error
 from mcp_bridge._isolation.process import WorkerProcess
 from mcp_bridge._protocol.wire.outcomes import to_error_result
 from mcp_bridge._protocol.wire.values import to_plain

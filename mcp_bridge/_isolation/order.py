@@ -1,18 +1,13 @@
-"""The options of isolation (IsolationOptions), and the order with which a worker starts (WorkerOrder)."""
+"""The order with which a worker starts (WorkerOrder), and its limits (WorkerLimits)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_bridge._contracts.errors import ResultTooLarge
 from mcp_bridge._json_schema.size_limits import MAX_VALUES
-from mcp_bridge._json_schema.uris import includes_uri
-
-if TYPE_CHECKING:
-    from mcp_bridge._runtime.sandbox import SandboxOptions
 
 MAX_WORKER_LINE = 64 * 1024 * 1024
 """The maximum number of bytes of a line of a worker."""
@@ -33,34 +28,6 @@ class WorkerLimits:
     memory: int = 2 * 1024**3
     files: int = 256
     file_size: int = 100 * 1024**2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsolationOptions:
-    """How tools are isolated.
-
-    Attributes:
-        tools: Patterns of the tools to run in workers. Without patterns, the whole source runs in workers.
-        workers: The maximum number of processes. Each runs one call at a time.
-        limits: The limits of each worker.
-        env: The environment variables of workers, in addition to the usual ones.
-        invokes: Patterns of the published tools that calls in workers may call, and of resources they may read.
-        sandbox: The sandbox of workers. Without it, a worker is a plain process.
-    """
-
-    tools: tuple[str, ...] = ()
-    workers: int = 4
-    limits: WorkerLimits = field(default_factory=WorkerLimits)
-    env: tuple[str, ...] = ()
-    invokes: tuple[str, ...] = ("*",)
-    sandbox: SandboxOptions | None = None
-
-    def can_invoke(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.invokes)
-
-    def can_read(self, uri: str) -> bool:
-        # Without patterns, `includes_uri` would include every resource.
-        return bool(self.invokes) and includes_uri(self.invokes, uri)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -30,7 +30,8 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._isolation.affinity import WorkerAffinity
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._isolation.conversation import WorkerCall, WorkerCrash, run_worker_call
-from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import WorkerOrder
 from mcp_bridge._isolation.process import FailedSource, WorkerProcess
 from mcp_bridge._runtime.limiter import Limiter, Slot
 
@@ -68,7 +69,7 @@ class WorkerPool:
     A nested call, which one of these calls makes, gets one of as many more workers. It is rejected if none is free for
     `NESTED_TIMEOUT`: waiting longer could be a deadlock, because its caller might have the last one.
 
-    `on_message` gets the offers and notifications of workers. `command` is the command line of a worker.
+    `on_message` gets the offers and notifications of workers.
 
     Attributes:
         isolation: How tools are isolated.
@@ -80,12 +81,10 @@ class WorkerPool:
         order: WorkerOrder,
         isolation: IsolationOptions,
         on_message: Callable[[Json], None],
-        command: Sequence[str] = (),
     ) -> None:
         self._order = order
         self.isolation = isolation
         self._on_message = on_message
-        self._command = command
         self.current: Json | None = None
         self._free: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
@@ -265,7 +264,7 @@ class WorkerPool:
 
     async def _start_worker(self) -> WorkerProcess:
         assert self._tasks is not None
-        worker = WorkerProcess(self._order, self.isolation, self._on_message, self._command)
+        worker = WorkerProcess(self._order, self.isolation, self._on_message)
         self._all.add(worker)
         try:
             await worker.start(self._tasks)

@@ -18,9 +18,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -31,10 +30,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._isolation import worker_system
 from mcp_bridge._isolation.codec import Json
-from mcp_bridge._isolation.order import MAX_WORKER_LINE, IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import MAX_WORKER_LINE, WorkerOrder
 from mcp_bridge._protocol.line_channel import JsonLines, OversizedLine
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
-from mcp_bridge._runtime import process_group, sandbox
 from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.supervised_process import SupervisedProcess, start_process
 from mcp_bridge._runtime.token_bucket import TokenBucket
@@ -75,17 +74,11 @@ class WorkerProcess:
         order: WorkerOrder,
         isolation: IsolationOptions,
         on_message: Callable[[Json], None],
-        command: Sequence[str] = (),
     ) -> None:
-        """Prepare a worker. `on_message` gets the offers and notifications of its source.
-
-        `command` replaces the usual command line of the process.
-        """
+        """Prepare a worker. `on_message` gets the offers and notifications of its source."""
         self._order = order
         self._isolation = isolation
         self._on_message = on_message
-        # With -P, files in the working directory cannot take the place of modules.
-        self._command = list(command) or [sys.executable, "-P", "-m", "mcp_bridge._isolation.worker"]
         self._process: SupervisedProcess | None = None
         self._writer: MessageWriter | None = None
         # The number of calls so far, which is also the id of the current one, and the Unix time of its start.
@@ -111,13 +104,10 @@ class WorkerProcess:
 
     async def start(self, tasks: TaskGroup) -> None:
         """Start the process and wait for its offer. Raises SourceError if it makes none."""
-        command, sandbox_options = self._command, self._isolation.sandbox
-        if sandbox_options is not None:
-            directory, memory = self._order.directory, self._isolation.limits.memory
-            command = sandbox.build_command(command, sandbox_options, directory, memory)
-        environment = process_group.build_environment("PYTHONPATH", *self._isolation.env)
+        confinement, memory = self._isolation.confinement, self._isolation.limits.memory
+        launch = confinement.build_launch(self._isolation.env, self._order.directory, memory)
         try:
-            self._process = await start_process(command, env=environment, label=self._order.name or "worker")
+            self._process = await start_process(launch.command, env=launch.env, label=self._order.name or "worker")
         except (OSError, ValueError) as error:
             raise SourceError(f"a worker cannot be started: {error}") from error
         self._writer = MessageWriter(self._process.input)
@@ -188,7 +178,7 @@ class WorkerProcess:
 
     def describe_exit(self) -> str:
         code = None if self._process is None else self._process.returncode
-        return worker_system.describe_status(code, sandboxed=self._isolation.sandbox is not None)
+        return self._isolation.confinement.describe_exit(code, self._isolation.limits.memory)
 
     def _send_message(self, message: Json) -> int:
         """Send a message and return its length. A message is dropped if the worker has ended."""

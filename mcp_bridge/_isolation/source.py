@@ -21,9 +21,9 @@ from mcp_bridge._engine.selection import Selection
 from mcp_bridge._isolation.codec import Json
 from mcp_bridge._isolation.conversation import WorkerCall
 from mcp_bridge._isolation.offer_codec import EntryKind, decode_offer
-from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import WorkerOrder
 from mcp_bridge._isolation.pool import WorkerPool
-from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.third_party import unwrap_group
 
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -77,10 +77,9 @@ class IsolatedSource(Source):
 
         If no worker can be started, the attempts go on, and the offer has a problem until one succeeds.
         """
-        if self._isolation.sandbox is not None:
-            memory = self._isolation.limits.memory
-            options = await sandbox.probe(self._isolation.sandbox, self._order.directory, memory)
-            self._pool.isolation = replace(self._isolation, sandbox=options)
+        memory = self._isolation.limits.memory
+        confinement = await self._isolation.confinement.prepare(self._order.directory, memory)
+        self._pool.isolation = replace(self._isolation, confinement=confinement)
         try:
             async with anyio.create_task_group() as tasks:
                 problem = await tasks.start(self._pool.run)

@@ -189,6 +189,12 @@ class SourceSettings(SettingsModel):
         default=None, repr=False, exclude=True, description="The place of the source in the settings file."
     )
 
+    def add_location(self, error: ConfigError, *key: PathStep) -> ConfigError:
+        """Add the file, and the line of the source or of one of its keys, to an error."""
+        if self.origin is None:
+            return error
+        return self.origin.document.make_error((*self.origin.where, *key), error.problem, error.hint)
+
 
 class PolicySettings(SettingsModel):
     """A policy for calls."""

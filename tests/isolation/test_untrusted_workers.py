@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
@@ -18,8 +18,10 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.source import Offer, Source
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._engine.registry import ToolRegistry
+from mcp_bridge._isolation.confinement import PlainProcess
 from mcp_bridge._isolation.conversation import WorkerCall
-from mcp_bridge._isolation.order import IsolationOptions, WorkerOrder
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import WorkerOrder
 from mcp_bridge._isolation.pool import WorkerPool
 from mcp_bridge._isolation.process import FailedSource
 from mcp_bridge._isolation.source import IsolatedSource
@@ -37,15 +39,16 @@ REQUEST = WorkerCall(kind="tools", name="t", argument="", arguments={}, label="t
 FINE = {"success": True, "output": 1, "error": None, "content": None, "code": None, "meta": None}
 
 
+def build_scripted_process(steps: Sequence[Any]) -> PlainProcess:
+    """Return the process of a worker with these steps in each call."""
+    return PlainProcess(command=[sys.executable, "-S", str(WORKER), json.dumps(steps)])
+
+
 @contextlib.asynccontextmanager
 async def open_pool(*steps: Any, workers: int = 1) -> AsyncIterator[WorkerPool]:
     """Open a pool of workers with these steps in each call."""
-    pool = WorkerPool(
-        ORDER,
-        IsolationOptions(workers=workers),
-        lambda message: None,
-        [sys.executable, "-S", str(WORKER), json.dumps(steps)],
-    )
+    isolation = IsolationOptions(workers=workers, confinement=build_scripted_process(steps))
+    pool = WorkerPool(ORDER, isolation, lambda message: None)
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             await tasks.start(pool.run)
@@ -158,8 +161,7 @@ FIRST: dict[str, tuple[list[Any], str]] = {
 
 
 def build_pool(steps: list[Any]) -> WorkerPool:
-    command = [sys.executable, "-S", str(WORKER), json.dumps(steps)]
-    return WorkerPool(ORDER, IsolationOptions(), lambda message: None, command)
+    return WorkerPool(ORDER, IsolationOptions(confinement=build_scripted_process(steps)), lambda message: None)
 
 
 @pytest.mark.parametrize("case", FIRST)
@@ -195,13 +197,8 @@ async def test_an_invalid_offer_does_not_affect_others(number: int) -> None:
     class Inner(Source):
         async def run(self, publish: Any) -> None: ...
 
-    source = IsolatedSource(Inner("strange"), ORDER, IsolationOptions(workers=1))
-    source._pool = WorkerPool(
-        ORDER,
-        IsolationOptions(workers=1),
-        source._handle_message,
-        [sys.executable, "-S", str(WORKER), json.dumps(["first", ODD_OFFERS[number]])],
-    )
+    confinement = build_scripted_process(["first", ODD_OFFERS[number]])
+    source = IsolatedSource(Inner("strange"), ORDER, IsolationOptions(workers=1, confinement=confinement))
     registry = ToolRegistry()
     offered = anyio.Event()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -16,9 +15,9 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolEntry, ToolResult
 from mcp_bridge._isolation import process
 from mcp_bridge._isolation.conversation import MAX_REQUESTS, WorkerCall
-from mcp_bridge._isolation.order import IsolationOptions
+from mcp_bridge._isolation.options import IsolationOptions
 from mcp_bridge._isolation.pool import WorkerPool
-from tests.isolation.test_untrusted_workers import ORDER, REQUEST, WORKER
+from tests.isolation.test_untrusted_workers import ORDER, REQUEST, build_scripted_process
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.scripted_worker import OFFER
 from tests.kits.loops import BOTH_LOOPS
@@ -53,7 +52,8 @@ async def call_flooding(ctx: CountingContext, steps: list[Any], request: WorkerC
     def count(message: Any) -> None:
         ctx.counts["messages"] += 1
 
-    pool = WorkerPool(ORDER, IsolationOptions(workers=1), count, [sys.executable, "-S", str(WORKER), json.dumps(steps)])
+    isolation = IsolationOptions(workers=1, confinement=build_scripted_process(steps))
+    pool = WorkerPool(ORDER, isolation, count)
     with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             await tasks.start(pool.run)

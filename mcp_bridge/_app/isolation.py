@@ -1,0 +1,71 @@
+"""Isolates a source: builds its worker processes, and what they can access, from the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.source import Source
+from mcp_bridge._engine.selection import Selection
+from mcp_bridge._isolation.confinement import Confinement, PlainProcess, SandboxedProcess
+from mcp_bridge._isolation.options import IsolationOptions
+from mcp_bridge._isolation.order import WorkerLimits, WorkerOrder
+from mcp_bridge._isolation.source import IsolatedSource
+from mcp_bridge._runtime import sandbox
+
+if TYPE_CHECKING:
+    from mcp_bridge._settings import Settings, SourceSettings
+    from mcp_bridge._settings.sections import SandboxSettings
+
+
+def isolate(inner: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
+    """Wrap a source so that it runs in worker processes. Raises ConfigError if its confinement is unavailable."""
+    options = source.isolation
+    directory = settings.directory
+    assert options is not None
+    if inner.middleware and not options.tools and not inner.disable_middleware():
+        hint = "List the tools to isolate under isolation.tools, or remove isolation"
+        error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
+        raise source.add_location(error, "isolation")
+    confinement: Confinement = PlainProcess()
+    # Without a sandbox, the code of the worker could do as much as other tools.
+    invokes: tuple[str, ...] = ("*",)
+    if options.sandbox is not None:
+        confinement, invokes = _build_sandbox(inner, source, options.sandbox, directory), ()
+    isolation = IsolationOptions(
+        tools=options.tools,
+        workers=options.workers,
+        limits=WorkerLimits(memory=options.memory, file_size=options.file_size),
+        env=options.env,
+        invokes=invokes if options.invokes is None else options.invokes,
+        confinement=confinement,
+    )
+    order = WorkerOrder(
+        type=source.type,
+        name=inner.name,
+        options=source.options,
+        directory=str(directory.resolve()),
+        working_dir=str(settings.working_directory),
+        roots=settings.uses_roots,
+        watch=watch,
+        is_whole=not options.tools,
+        selection=selection.dump(),
+    )
+    return IsolatedSource(inner, order, isolation)
+
+
+def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> Confinement:
+    """Return the sandbox of a source, with its own files and those in the settings.
+
+    Raises ConfigError if no sandbox is installed, or if it would make the home folder accessible.
+    """
+    try:
+        sandbox.check_installation()
+        files = sandbox.list_source_files(inner, directory.resolve())
+    except ConfigError as error:
+        raise source.add_location(error, "isolation", "sandbox") from None
+    options = settings.to_options(directory, files)
+    sandbox.warn_of_home(inner.name, "isolation.sandbox.read", options.read)
+    sandbox.warn_of_home(inner.name, "isolation.sandbox.write", options.write)
+    return SandboxedProcess(options=options)
