@@ -35,7 +35,7 @@ class Launch:
 class Confinement(Protocol):
     """Decides what the process of a worker can access."""
 
-    async def prepare(self, directory: str, memory: int) -> Confinement:
+    async def probe_machine(self, directory: str, memory: int) -> Confinement:
         """Return the confinement to use on this machine. Raises SourceError if there is none."""
         ...
 
@@ -64,7 +64,7 @@ class PlainProcess:
 
     command: Sequence[str] = (sys.executable, *WORKER_ARGUMENTS)
 
-    async def prepare(self, directory: str, memory: int) -> Confinement:
+    async def probe_machine(self, directory: str, memory: int) -> Confinement:
         return self
 
     def build_launch(self, env: Sequence[str], directory: str, memory: int) -> Launch:
@@ -80,7 +80,7 @@ class SandboxedProcess:
 
     options: SandboxOptions
 
-    async def prepare(self, directory: str, memory: int) -> Confinement:
+    async def probe_machine(self, directory: str, memory: int) -> Confinement:
         return replace(self, options=await sandbox.probe(self.options, directory, memory))
 
     def build_launch(self, env: Sequence[str], directory: str, memory: int) -> Launch:

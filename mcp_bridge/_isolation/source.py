@@ -78,7 +78,7 @@ class IsolatedSource(Source):
         If no worker can be started, the attempts go on, and the offer has a problem until one succeeds.
         """
         memory = self._isolation.limits.memory
-        confinement = await self._isolation.confinement.prepare(self._order.directory, memory)
+        confinement = await self._isolation.confinement.probe_machine(self._order.directory, memory)
         self._pool.isolation = replace(self._isolation, confinement=confinement)
         try:
             async with anyio.create_task_group() as tasks:
