@@ -1,8 +1,9 @@
 # Requirements: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
-# With PYTHON=..., such as PYTHON=python3.13, a command uses an environment for that interpreter: .venv-3.13.
+# With PYTHON=..., such as PYTHON=python3.13, a command uses an environment for that interpreter: .venv-3.13,
+# or .venv-3.13t for a free-threaded build.
 PYTHON ?= python3
 ifeq ($(origin PYTHON),command line)
-VERSION := $(shell $(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info))')
+VERSION := $(shell $(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info) + getattr(sys, "abiflags", ""))')
 VENV := .venv-$(or $(VERSION),$(error cannot run PYTHON=$(PYTHON)))
 else
 VENV := .venv

@@ -16,6 +16,7 @@ from mcp_bridge._cli.help import PlainCommand, PlainGroup
 from mcp_bridge._cli.parameters import Argument
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._version import __version__
 
 
@@ -207,7 +208,7 @@ def _make_callback(command: Command) -> Callable[..., None]:
         make_parameter = typer.Argument if isinstance(parameter, Argument) else typer.Option
         hints[name] = Annotated[value_type, make_parameter(*parameter.names, **parameter.settings)]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
-    fields = [context, *inspect.signature(command.options).parameters.values()]
+    fields = [context, *get_signature(command.options).parameters.values()]
     run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [field.replace(kind=field.KEYWORD_ONLY, annotation=hints[field.name]) for field in fields]
     )

@@ -24,6 +24,7 @@ from mcp_bridge._json_schema.callables import find_context_parameter
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._json_schema.walking import MAX_DEPTH, MAX_SCHEMAS
 from mcp_bridge._protocol.wire.values import MAX_ITEMS, check_item_count
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class PreparedEntry:
         handler, context = self._handler, self.context
         if context is None:
             return lambda arguments, ctx: handler(arguments)
-        first = next(iter(inspect.signature(handler).parameters.values()))
+        first = next(iter(get_signature(handler).parameters.values()))
         # The positional arguments would otherwise fill the parameter for the context.
         if first.name == context and first.kind is not first.KEYWORD_ONLY:
             return lambda arguments, ctx: handler(ctx, arguments)

@@ -13,15 +13,13 @@ from typing import Any
 
 from mcp_bridge._contracts.context import CallContext
 from mcp_bridge._contracts.handlers import is_async
+from mcp_bridge._runtime.signatures import get_signature
 
 SCHEMA_HINT = "or give input_schema="
 _CONTEXT_NAMES = ("CallContext", "RunningCall")
 """The names of the context for authors, and of its subclass for code of the bridge."""
 _SECTION_SIGNS = frozenset("\n:@")
 """A docstring without any of these characters has no sections, and needs no parser."""
-_FORWARDREF = 3
-"""annotationlib.Format.FORWARDREF. From Python 3.14 on, the default format raises for names that cannot be resolved."""
-_SIGNATURE_OPTIONS: dict[str, Any] = {"annotation_format": _FORWARDREF} if sys.version_info >= (3, 14) else {}
 
 
 def find_context_parameter(function: Callable[..., Any]) -> str | None:
@@ -30,7 +28,7 @@ def find_context_parameter(function: Callable[..., Any]) -> str | None:
     Accepts any callable: functions, partials, bound methods, classes, objects with `__call__`, builtins.
     """
     try:
-        parameters = inspect.signature(function, **_SIGNATURE_OPTIONS).parameters.values()
+        parameters = get_signature(function).parameters.values()
         bound_names = list_bound_keywords(function)
         for item in parameters:
             if item.name in bound_names:
@@ -53,6 +51,9 @@ def is_context(annotation: Any) -> bool:
         return _is_context_text(annotation)
     if isinstance(annotation, typing.ForwardRef):
         return _is_context_text(annotation.__forward_arg__)
+    if type(annotation).__name__ == "TypeAliasType":
+        # `type Context = CallContext`, or the same of typing_extensions, whose import would cost start-up time.
+        return is_context(annotation.__value__)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(map(is_context, arguments))
@@ -89,7 +90,7 @@ def _is_context_node(node: ast.expr) -> bool:
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return the signature with unresolved annotations. Raises TypeError for a callable without one."""
     try:
-        return inspect.signature(function, **_SIGNATURE_OPTIONS)
+        return get_signature(function)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{get_callable_name(function)} has no signature to read. Wrap it in a function, {SCHEMA_HINT}"
@@ -133,6 +134,10 @@ def resolve_annotation(function: Callable[..., Any], annotation: Any) -> Any:
     names: dict[str, Any] | None = getattr(target, "__globals__", None)
     if names is None:
         names = vars(sys.modules.get(getattr(target, "__module__", None) or "builtins", typing))
+    # The type parameters of `def function[T](...)` are not among its globals.
+    type_parameters = {item.__name__: item for item in getattr(target, "__type_params__", ())}
+    if type_parameters:
+        names = {**names, **type_parameters}
     return typing.get_type_hints(holder, names, include_extras=True)["annotation"]
 
 
@@ -185,7 +190,7 @@ def adapt_completion(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """
     positional = [
         item
-        for item in inspect.signature(function).parameters.values()
+        for item in get_signature(function).parameters.values()
         if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.VAR_POSITIONAL)
     ]
     takes_known = len(positional) > 1 or any(item.kind is item.VAR_POSITIONAL for item in positional)

@@ -29,6 +29,7 @@ from mcp_bridge._json_schema.callables import (
     read_annotation,
     read_signature,
 )
+from mcp_bridge._runtime.signatures import get_signature
 
 Call = Callable[[Any, Mapping[str, Any]], Any]
 """Calls a function with the arguments of the client, and with the values of its other parameters by name."""
@@ -106,7 +107,7 @@ class DependencyPlan:
 def find_dependencies(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     """Return the functions in the `Depends` marks of a function, by the names of the marked parameters."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = get_signature(function).parameters.values()
     except (TypeError, ValueError):
         # Some builtins have no signature.
         return {}

@@ -12,6 +12,7 @@ from mcp_bridge._contracts.handlers import is_async
 from mcp_bridge._contracts.prompt import Completions
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._json_schema.callables import find_context_parameter, get_callable_name, read_annotation, read_signature
+from mcp_bridge._runtime.signatures import get_signature
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.tasks import TaskMode, ToolTasks
@@ -182,7 +183,7 @@ def make_data_handler(function: Callable[..., Any]) -> Callable[..., Any]:
 def _may_have_marks(function: Callable[..., Any]) -> bool:
     """Whether a parameter has an annotation or a default. Either may be a `Depends`."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = get_signature(function).parameters.values()
     except (TypeError, ValueError):
         # Some builtins have no signature.
         return False

@@ -25,6 +25,7 @@ from mcp_bridge._integrations.amplifier.module_import import (
     wrap_load_errors,
 )
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 logger = logging.getLogger("mcp_bridge.amplifier")
@@ -215,7 +216,7 @@ def _call_resolver(resolve: Callable[..., Any], module_id: str, hint: Any) -> An
     that the resolver has, else as the second argument.
     """
     try:
-        names = {"source_hint", "profile_hint"} & set(inspect.signature(resolve).parameters)
+        names = {"source_hint", "profile_hint"} & set(get_signature(resolve).parameters)
     except (TypeError, ValueError):
         names = set()
     if not names:

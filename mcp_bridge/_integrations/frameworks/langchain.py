@@ -24,6 +24,7 @@ from mcp_bridge._integrations.frameworks.content_blocks import from_mapping
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
 from mcp_bridge._protocol.wire.values import to_plain_text
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge._runtime.signatures import get_signature
 
 PACKAGE = "langchain_core"
 ARTIFACT = "langchain/artifact"
@@ -144,7 +145,7 @@ def _list_injected_parameters(tool: Any) -> list[str]:
             names.add(name)
     # The schema may lack parameters of the function.
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool._run
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in get_signature(function).parameters.items():
         if name not in fields and _is_missing(parameter):
             names.add(name)
     return sorted(f"'{name}'" for name in names)

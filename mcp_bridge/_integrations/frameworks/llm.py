@@ -17,6 +17,7 @@ from mcp_bridge._integrations.frameworks.content_blocks import from_file, from_u
 from mcp_bridge._integrations.frameworks.toolboxes import Toolbox, Toolkit
 from mcp_bridge._protocol.wire.values import from_bytes, to_plain_text
 from mcp_bridge._runtime.asyncio_runner import run_on_asyncio
+from mcp_bridge._runtime.signatures import get_signature
 
 PACKAGE = "llm"
 CALL = "llm_tool_call"
@@ -68,7 +69,7 @@ def _build_handler(tool: Any) -> Any:
 def _prepare_arguments(tool: Any, data: Json) -> Json:
     arguments = dict(data or {})
     try:
-        takes_call = CALL in inspect.signature(tool.implementation).parameters
+        takes_call = CALL in get_signature(tool.implementation).parameters
     except (TypeError, ValueError):
         takes_call = False
     if takes_call:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +14,7 @@ from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, describe_unknown, remove_duplicates
 from mcp_bridge._integrations.frameworks.toolboxes import OpenToolboxes, publish_toolboxes
 from mcp_bridge._runtime.python_import import import_attribute
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.source_files import find_source_files
 from mcp_bridge._runtime.third_party import call_method, describe_error, is_own_cancellation
 from mcp_bridge._settings.sections import SettingsModel
@@ -116,7 +116,7 @@ def _is_factory(value: object) -> bool:
     if not callable(value):
         return False
     try:
-        parameters = inspect.signature(value).parameters.values()
+        parameters = get_signature(value).parameters.values()
     except (TypeError, ValueError):
         return False
     for parameter in parameters:

@@ -11,7 +11,6 @@ A run can take long, and it may wait for the model, for tools and for the user. 
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from mcp_bridge._integrations.amplifier.sessions.client_session import get_sessi
 from mcp_bridge._integrations.amplifier.sessions.module_sessions import ModuleSessions
 from mcp_bridge._policies.approvals.gate import ApprovalGate
 from mcp_bridge._protocol.wire.values import to_plain_text
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation
 
 AGENT_TOOL = "run_agent"
@@ -327,7 +327,7 @@ class CountedProvider:
 def _accepts_provider(execute: Callable[..., Any]) -> bool:
     """Return whether an orchestrator accepts the name of a provider in place of its default."""
     try:
-        parameters = inspect.signature(execute).parameters.values()
+        parameters = get_signature(execute).parameters.values()
     except (TypeError, ValueError):
         # Code that is not written in Python may have no signature.
         return False

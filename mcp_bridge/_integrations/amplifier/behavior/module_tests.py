@@ -20,6 +20,7 @@ from mcp_bridge._integrations.amplifier.coordinator import NAMED_POINTS
 from mcp_bridge._integrations.amplifier.doubles import MockApprovals, MockDisplay, TestCoordinator
 from mcp_bridge._integrations.amplifier.session import accept_mount_result
 from mcp_bridge._runtime.cancellation import has_cancellation
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.third_party import describe_error, is_own_cancellation, resolve_awaitable
 
 MOUNTING_RULE = "it_mounts_what_its_type_requires"
@@ -181,7 +182,7 @@ def skip_rule(reason: str) -> NoReturn:
 
 def require_parameters(function: Any, *arguments: Any) -> None:
     """Raise AssertionError unless a function can be called with these arguments."""
-    signature = inspect.signature(function)
+    signature = get_signature(function)
     try:
         signature.bind(*arguments)
     except TypeError as error:
@@ -193,7 +194,7 @@ def require_async_method(subject: Any, name: str, *parameters: str) -> None:
     method = getattr(subject, name, None)
     require(callable(method), f"there is no method `{name}`")
     require(inspect.iscoroutinefunction(method), f"`{name}` is not an `async def`")
-    signature = inspect.signature(method).parameters  # type: ignore[arg-type]
+    signature = get_signature(method).parameters  # type: ignore[arg-type]
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
     missing = [parameter for parameter in parameters if parameter not in signature and not takes_any]
     require(not missing, f"`{name}` does not take {', '.join(missing)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
@@ -21,6 +20,7 @@ from mcp_bridge._integrations.amplifier.behavior.module_tests import (
     skip_rule,
 )
 from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.third_party import describe_error
 
 _TOOLS = [
@@ -134,7 +134,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
                 require(callable(getattr(provider, method, None)), f"there is no method `{method}`")
             require_async_method(provider, "list_models")
             require_async_method(provider, "complete", "request")
-            parameters = inspect.signature(provider.complete).parameters.values()
+            parameters = get_signature(provider.complete).parameters.values()
             takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
             require(takes_any, "`complete` does not take further keyword arguments")
 
@@ -226,7 +226,7 @@ class ProviderBehaviorTests(ModuleBehaviorTests):
             pieces.append(piece)
 
         async with self.open_situation("text") as provider:
-            if "on_text" not in inspect.signature(provider.complete).parameters:
+            if "on_text" not in get_signature(provider.complete).parameters:
                 skip_rule("the provider does not stream")
             response = await provider.complete(self.build_request(), on_text=receive_piece)
         text = render_blocks(response)

@@ -13,7 +13,6 @@ The two modules differ in one point: `loop-streaming` reports the text of a resp
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,6 +39,7 @@ from mcp_bridge._integrations.amplifier.message_models import (
 )
 from mcp_bridge._integrations.amplifier.results import encode_json
 from mcp_bridge._integrations.amplifier.running_call import pause_while_asking
+from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._runtime.third_party import describe_error
 
 logger = logging.getLogger("mcp_bridge.amplifier")
@@ -396,7 +396,7 @@ def _find_model(provider: Any) -> str | None:
 def _can_stream(provider: Any) -> bool:
     """Return whether a provider can report text while it arrives. The contract does not require `on_text`."""
     try:
-        return "on_text" in inspect.signature(provider.complete).parameters
+        return "on_text" in get_signature(provider.complete).parameters
     except (TypeError, ValueError):
         # Code that is not written in Python may have no signature.
         return False

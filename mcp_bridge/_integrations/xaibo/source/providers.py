@@ -17,6 +17,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._json_schema.secret_names import is_secret_key
 from mcp_bridge._runtime.python_import import report_errors
 from mcp_bridge._runtime.redaction import Redactor
+from mcp_bridge._runtime.signatures import get_signature
 
 MAKE_TIMEOUT = 30.0
 """The timeout of making a provider, in seconds."""
@@ -103,7 +104,7 @@ def _find_secrets(value: Any, *, is_secret: bool = False) -> Iterator[str]:
 def _build_arguments(target: Callable[..., Any], name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Build the keyword arguments as Xaibo does: only `config`. Raises SourceError if others are required."""
     try:
-        parameters = list(inspect.signature(target).parameters.values())
+        parameters = list(get_signature(target).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     takes_config = False
