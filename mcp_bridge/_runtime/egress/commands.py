@@ -46,6 +46,6 @@ def _list_import_paths() -> list[str]:
 @cache
 def _list_direct_names(hosts: tuple[str, ...]) -> str:
     """Return the value of NO_PROXY: the names of the sandbox itself, except those that the settings list."""
-    rules = HostRules.parse(hosts)
+    rules = HostRules.from_texts(hosts)
     listed_names = {rule.host for rule in rules.rules}
     return ",".join(name for name in _LOOPBACK_NAMES if name not in listed_names)

@@ -54,13 +54,13 @@ class HttpPeer:
         self._deadline = deadline
         self._has_ended = False
 
-    async def read(self) -> bytes:
+    async def receive_bytes(self) -> bytes:
         """Return the next bytes, or none at the end."""
         data = await self._reader.read(BUFFER)
         self._extend_deadline()
         return data
 
-    async def write(self, data: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> None:
         """Write bytes, and wait until few bytes are buffered. Raises OSError, also after `end_output`."""
         if self._has_ended:
             raise BrokenPipeError
@@ -68,22 +68,22 @@ class HttpPeer:
         await self._writer.drain()
         self._extend_deadline()
 
-    async def receive(self) -> h11.Event:
+    async def receive_event(self) -> h11.Event:
         """Return the next event of HTTP. Raises h11.RemoteProtocolError."""
         while True:
             event = self.connection.next_event()
             if isinstance(event, h11.Event):
                 return event
-            self.connection.receive_data(await self.read())
+            self.connection.receive_data(await self.receive_bytes())
 
-    async def send(self, event: h11.Event) -> None:
+    async def send_event(self, event: h11.Event) -> None:
         """Send an event of HTTP."""
-        await self.write(self.connection.send(event) or b"")
+        await self.send_bytes(self.connection.send(event) or b"")
 
     async def copy_to(self, other: HttpPeer) -> None:
         """Copy bytes until the end of this side."""
-        while data := await self.read():
-            await other.write(data)
+        while data := await self.receive_bytes():
+            await other.send_bytes(data)
         other.end_output()
 
     def end_output(self) -> None:
@@ -99,12 +99,12 @@ class HttpPeer:
         """Send the response for an error, and wait a moment, because a reset connection could hide it."""
         text = f"{error}\n".encode()
         headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), ("Connection", "close")]
-        await self.send(h11.Response(status_code=error.status, headers=headers, reason=error.reason.encode()))
+        await self.send_event(h11.Response(status_code=error.status, headers=headers, reason=error.reason.encode()))
         if self.connection.our_state is h11.SEND_BODY and self.connection.their_state is not h11.ERROR:
-            await self.send(h11.Data(data=text))
+            await self.send_event(h11.Data(data=text))
         self.end_output()
         async with asyncio.timeout(LINGER_TIMEOUT):
-            while await self.read():
+            while await self.receive_bytes():
                 pass
 
     def _extend_deadline(self) -> None:
@@ -146,7 +146,7 @@ async def forward_request(
     """Send a request to the server, and its response to the client. Raises EgressRejected for an invalid response."""
     host = str(target).removesuffix(f":{HTTP_PORT}")
     headers = [(b"Host", host.encode()), (b"Connection", b"close"), *_select_headers(request.headers, b"host")]
-    await server.send(h11.Request(method=request.method, target=path, headers=headers))
+    await server.send_event(h11.Request(method=request.method, target=path, headers=headers))
     body = asyncio.create_task(_send_body(client, server))
     try:
         await _send_response(client, server)
@@ -160,23 +160,23 @@ async def forward_request(
 async def _send_body(client: HttpPeer, server: HttpPeer) -> None:
     """Send the body of a request. If the client does not complete it, the connection to the server is closed."""
     try:
-        while isinstance(event := await client.receive(), h11.Data):
-            await server.send(event)
-        await server.send(h11.EndOfMessage())
+        while isinstance(event := await client.receive_event(), h11.Data):
+            await server.send_event(event)
+        await server.send_event(h11.EndOfMessage())
     except (OSError, h11.ProtocolError):
         server.close()
 
 
 async def _send_response(client: HttpPeer, server: HttpPeer) -> None:
     while True:
-        event = await server.receive()
+        event = await server.receive_event()
         if isinstance(event, h11.Response):
             headers = [(b"Connection", b"close"), *_select_headers(event.headers)]
             event = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
         elif isinstance(event, h11.EndOfMessage):
-            await client.send(h11.EndOfMessage())
+            await client.send_event(h11.EndOfMessage())
             return
-        await client.send(event)
+        await client.send_event(event)
 
 
 def _select_headers(headers: Sequence[tuple[bytes, bytes]], *others: bytes) -> list[tuple[bytes, bytes]]:

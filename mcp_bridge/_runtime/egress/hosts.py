@@ -66,7 +66,7 @@ class HostRules:
         return ", ".join(map(str, self.rules))
 
     @classmethod
-    def parse(cls, hosts: Iterable[str], networks: Iterable[str] = ()) -> HostRules:
+    def from_texts(cls, hosts: Iterable[str], networks: Iterable[str] = ()) -> HostRules:
         """Return the rules for the texts in the settings. Raises ValueError."""
         return cls(tuple(parse_rule(host) for host in hosts), parse_networks(networks))
 

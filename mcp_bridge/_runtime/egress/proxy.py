@@ -65,7 +65,7 @@ def run_proxy(listener: socket.socket, sandbox: int, hosts: Sequence[str], netwo
     async def serve() -> None:
         listener.setblocking(False)
         asyncio.get_running_loop().add_reader(sandbox, os._exit, 0)
-        await EgressProxy(HostRules.parse(hosts, networks)).serve(listener)
+        await EgressProxy(HostRules.from_texts(hosts, networks)).serve(listener)
 
     asyncio.run(serve())
 
@@ -118,7 +118,7 @@ class EgressProxy:
 
     async def _handle_request(self, client: HttpPeer, deadline: asyncio.Timeout) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT):
-            request = await client.receive()
+            request = await client.receive_event()
         if not isinstance(request, h11.Request):
             return
         is_tunnel = request.method == b"CONNECT"

@@ -19,7 +19,7 @@ async def run_tunnel(client: HttpPeer, server: HttpPeer, check_name: CheckName) 
     """Copy bytes between client and server until both have ended. `check_name` decides about the server name."""
     # The client may have sent the first bytes together with its request.
     data, _ = client.connection.trailing_data
-    await client.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    await client.send_bytes(b"HTTP/1.1 200 Connection established\r\n\r\n")
     async with asyncio.TaskGroup() as tasks:
         # Some protocols begin with a message of the server.
         copying = tasks.create_task(server.copy_to(client))
@@ -31,20 +31,20 @@ async def run_tunnel(client: HttpPeer, server: HttpPeer, check_name: CheckName) 
 
 async def _send_first_bytes(data: bytes, client: HttpPeer, server: HttpPeer, check_name: CheckName) -> bool:
     """Send the first bytes of the client to the server and return True, or send it an alert and return False."""
-    data = data or await client.read()
+    data = data or await client.receive_bytes()
     if data.startswith(_TLS_HANDSHAKE):
         hello = ClientHello()
-        hello.feed(data)
+        hello.add_bytes(data)
         while not hello.is_complete and len(data) < MAX_HELLO:
-            more = await client.read()
+            more = await client.receive_bytes()
             if not more:
                 break
             data += more
-            hello.feed(more)
+            hello.add_bytes(more)
         if not hello.is_complete or not all(check_name(name) for name in hello.server_names):
-            await client.write(hello.read_alert())
+            await client.send_bytes(hello.read_alert())
             return False
-    await server.write(data)
+    await server.send_bytes(data)
     return True
 
 
@@ -64,7 +64,7 @@ class ClientHello:
         context.sni_callback = self._read_name
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
-    def feed(self, data: bytes) -> None:
+    def add_bytes(self, data: bytes) -> None:
         """Read more bytes of the message."""
         self._incoming.write(data)
         try:

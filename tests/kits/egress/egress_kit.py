@@ -68,7 +68,7 @@ async def run_proxy(
     """Run a proxy with these hosts. The other names are those of `.test`, with the addresses they resolve to."""
     names = NameTable({f"{name}.test": answers for name, answers in addresses.items()})
     lines: list[str] = []
-    proxy = EgressProxy(HostRules.parse(hosts, allow), resolve=names.resolve, report=lines.append)
+    proxy = EgressProxy(HostRules.from_texts(hosts, allow), resolve=names.resolve, report=lines.append)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with anyio.create_task_group() as tasks:

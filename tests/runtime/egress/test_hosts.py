@@ -43,7 +43,7 @@ from mcp_bridge._runtime.egress.hosts import HostRules, parse_rule, parse_target
     ],
 )
 def test_a_rule_lists_a_target(rule: str, target: str, is_listed: bool) -> None:
-    assert HostRules.parse([rule]).includes(parse_target(target)) is is_listed
+    assert HostRules.from_texts([rule]).includes(parse_target(target)) is is_listed
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_unusual_forms_of_addresses_are_no_targets(host: str) -> None:
 def test_listed_names_lead_to_public_addresses_and_those_of_the_settings(
     hosts: list[str], networks: list[str], address: str, is_allowed: bool
 ) -> None:
-    rules = HostRules.parse(hosts, networks)
+    rules = HostRules.from_texts(hosts, networks)
     assert rules.is_allowed_address(ip_address(address), 443) is is_allowed
 
 
