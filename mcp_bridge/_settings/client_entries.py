@@ -131,7 +131,7 @@ def is_sandbox(value: Any) -> bool:
     """Return whether a sandbox has the form of the settings. Some clients write mappings of other forms."""
     if not isinstance(value, Mapping):
         return isinstance(value, str)
-    return "read" in value or "write" in value or isinstance(value.get("network"), bool)
+    return "read" in value or "write" in value or isinstance(value.get("network"), bool | list)
 
 
 def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mcp_bridge._settings.values import (
     Delay,
@@ -40,10 +40,35 @@ class SettingsModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
+def _check_hosts(network: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
+    if isinstance(network, tuple):
+        from mcp_bridge._runtime.egress.hosts import parse_rule
+
+        for host in network:
+            parse_rule(host)
+    return network
+
+
+def _check_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
+    from mcp_bridge._runtime.http_client.addresses import parse_networks
+
+    parse_networks(networks)
+    return networks
+
+
 class SandboxSettings(SettingsModel):
     """A sandbox with bubblewrap, and what it allows besides the system and the files that the program needs."""
 
-    network: bool = Field(default=False, description="Allow the network.")
+    network: Annotated[bool | tuple[str, ...], AfterValidator(_check_hosts)] = Field(
+        default=False,
+        description="Allow the network, or only these [hosts](isolation.md#network-by-host-name), such as "
+        "`api.github.com`, `*.example.com` or `db.example.com:5432`.",
+    )
+    allow_addresses: Annotated[tuple[str, ...], AfterValidator(_check_networks)] = Field(
+        default=(),
+        description="Addresses that the hosts in `network` may have in addition to public ones: networks such as "
+        "`10.0.0.0/8`, `loopback` or `private`.",
+    )
     read: tuple[str, ...] = Field(default=(), description="More paths that can be read.")
     write: tuple[str, ...] = Field(default=(), description="Paths that can be written.")
 
@@ -52,7 +77,9 @@ class SandboxSettings(SettingsModel):
         from mcp_bridge._runtime.sandbox import SandboxOptions
 
         return SandboxOptions(
-            network=self.network,
+            network=self.network is True,
+            hosts=self.network if isinstance(self.network, tuple) else (),
+            allow_addresses=self.allow_addresses,
             files=files,
             read=tuple(str((directory / path).resolve()) for path in self.read),
             write=tuple(str((directory / path).resolve()) for path in self.write),

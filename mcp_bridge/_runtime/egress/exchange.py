@@ -100,8 +100,7 @@ class HttpPeer:
         text = f"{error}\n".encode()
         headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), ("Connection", "close")]
         await self.send_event(h11.Response(status_code=error.status, headers=headers, reason=error.reason.encode()))
-        if self.connection.our_state is h11.SEND_BODY and self.connection.their_state is not h11.ERROR:
-            await self.send_event(h11.Data(data=text))
+        await self.send_event(h11.Data(data=text))
         self.end_output()
         async with asyncio.timeout(LINGER_TIMEOUT):
             while await self.receive_bytes():

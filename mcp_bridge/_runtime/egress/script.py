@@ -68,10 +68,11 @@ def run_inside(no_proxy: str, command: list[str]) -> NoReturn:
     address = ("127.0.0.1", PORT)
     with socket.create_server(address, backlog=_BACKLOG) as server, socket.socket(fileno=_CHANNEL) as channel:
         socket.send_fds(channel, [b"\0"], [server.fileno()])
-    variables = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PORT}")
-    variables["NO_PROXY"] = no_proxy
+    variables = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PORT}") | {"NO_PROXY": no_proxy}
     for name, value in variables.items():
         os.environ[name] = os.environ[name.lower()] = value
+    # Node.js ignores these variables otherwise.
+    os.environ["NODE_USE_ENV_PROXY"] = "1"
     try:
         os.execvp(command[0], command)  # noqa: S606 - the bridge's own command
     except OSError as error:

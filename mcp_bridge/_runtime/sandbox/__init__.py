@@ -63,4 +63,10 @@ def build_command(command: list[str], sandbox: SandboxOptions, directory: str, m
 
     Files in memory may have `memory` bytes.
     """
-    return bubblewrap.build_bubblewrap_command(command, sandbox, directory, memory)
+    if not sandbox.hosts:
+        return bubblewrap.build_bubblewrap_command(command, sandbox, directory, memory)
+    from mcp_bridge._runtime.egress.commands import wrap_command, wrap_sandbox
+
+    command = wrap_command(command, sandbox.hosts)
+    command = bubblewrap.build_bubblewrap_command(command, sandbox, directory, memory)
+    return wrap_sandbox(command, sandbox.hosts, sandbox.allow_addresses)

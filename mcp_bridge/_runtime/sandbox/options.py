@@ -24,7 +24,9 @@ class SandboxOptions:
     """The access of a sandboxed process in addition to system folders.
 
     Attributes:
-        network: Whether it has the network.
+        network: Whether it has the whole network.
+        hosts: The hosts that it can reach without the network, as `egress.hosts.parse_rule` reads them.
+        allow_addresses: Networks of addresses that these hosts may have, in addition to public ones.
         files: The readable files of its program or source.
         read: Further readable paths.
         write: Writable paths.
@@ -32,6 +34,8 @@ class SandboxOptions:
     """
 
     network: bool = False
+    hosts: tuple[str, ...] = ()
+    allow_addresses: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
