@@ -66,8 +66,11 @@ def _run_proxy(channel: socket.socket, parent: int, options: dict[str, list[str]
 def run_inside(no_proxy: str, command: list[str]) -> NoReturn:
     """Send a listening socket to the proxy and execute the command with the variables of the proxy."""
     address = ("127.0.0.1", PORT)
-    with socket.create_server(address, backlog=_BACKLOG) as server, socket.socket(fileno=_CHANNEL) as channel:
-        socket.send_fds(channel, [b"\0"], [server.fileno()])
+    try:
+        with socket.create_server(address, backlog=_BACKLOG) as server, socket.socket(fileno=_CHANNEL) as channel:
+            socket.send_fds(channel, [b"\0"], [server.fileno()])
+    except OSError as error:
+        sys.exit(f"the sandbox has lost its proxy: {error.strerror}")
     variables = dict.fromkeys(_PROXY_VARIABLES, f"http://127.0.0.1:{PORT}") | {"NO_PROXY": no_proxy}
     for name, value in variables.items():
         os.environ[name] = os.environ[name.lower()] = value

