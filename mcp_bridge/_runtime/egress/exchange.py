@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import h11
 
-from mcp_bridge._runtime.egress.hosts import Target, parse_target
+from mcp_bridge._runtime.egress.hosts import HostPort, parse_target
 
 BUFFER = 64 * 1024
 """The bytes that are read at once. For each direction of a connection, a few times as many are buffered."""
@@ -111,7 +111,7 @@ class HttpPeer:
             self._deadline.reschedule(asyncio.get_running_loop().time() + IDLE_TIMEOUT)
 
 
-def read_connect_target(request: h11.Request) -> Target:
+def read_connect_target(request: h11.Request) -> HostPort:
     """Return the target of a CONNECT request. Raises EgressRejected."""
     has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers)
     try:
@@ -122,7 +122,7 @@ def read_connect_target(request: h11.Request) -> Target:
     raise EgressRejected(400, _USAGE)
 
 
-def read_url(request: h11.Request) -> tuple[Target, bytes]:
+def read_url(request: h11.Request) -> tuple[HostPort, bytes]:
     """Return the target of a request with an absolute URL, and the path with the query. Raises EgressRejected."""
     match = _URL.fullmatch(request.target)
     hosts = [value for name, value in request.headers if name == b"host"]
@@ -140,7 +140,7 @@ def read_url(request: h11.Request) -> tuple[Target, bytes]:
 
 
 async def forward_request(
-    client: HttpPeer, server: HttpPeer, request: h11.Request, target: Target, path: bytes
+    client: HttpPeer, server: HttpPeer, request: h11.Request, target: HostPort, path: bytes
 ) -> None:
     """Send a request to the server, and its response to the client. Raises EgressRejected for an invalid response."""
     host = str(target).removesuffix(f":{HTTP_PORT}")

@@ -20,7 +20,7 @@ _AUTHORITY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[^:\[\]]*)(:(?P<port>[0-9]{1,
 """A host and optional port (RFC 3986, section 3.2), in lower case."""
 
 
-class Target(NamedTuple):
+class HostPort(NamedTuple):
     """A host and port. The host is an address, or a name in lower case without a dot at its end."""
 
     host: str
@@ -39,9 +39,9 @@ class HostRule(NamedTuple):
     ports: tuple[int, ...]
 
     def __str__(self) -> str:
-        return self.host if self.ports == DEFAULT_PORTS else str(Target(self.host, self.ports[0]))
+        return self.host if self.ports == DEFAULT_PORTS else str(HostPort(self.host, self.ports[0]))
 
-    def includes(self, target: Target) -> bool:
+    def includes(self, target: HostPort) -> bool:
         """Whether the rule lists the target. A wildcard lists names with at least one more label, not addresses."""
         if target.port not in self.ports:
             return False
@@ -70,7 +70,7 @@ class HostRules:
         """Return the rules for the texts in the settings. Raises ValueError."""
         return cls(tuple(parse_rule(host) for host in hosts), parse_networks(networks))
 
-    def includes(self, target: Target) -> bool:
+    def includes(self, target: HostPort) -> bool:
         """Whether a rule lists the target."""
         return any(rule.includes(target) for rule in self.rules)
 
@@ -103,7 +103,7 @@ def parse_rule(text: str) -> HostRule:
     return HostRule(host, DEFAULT_PORTS if target.port == _NO_PORT else (target.port,))
 
 
-def parse_target(text: str, default_port: int | None = None) -> Target:
+def parse_target(text: str, default_port: int | None = None) -> HostPort:
     """Parse a host and port, as in a URL or the header Host. Raises ValueError, also for a port that is missing."""
     lowered = text.lower()
     # An IPv6 address without a port may have no brackets.
@@ -119,11 +119,11 @@ def parse_target(text: str, default_port: int | None = None) -> Target:
         raise ValueError("no valid port")
     host = match["host"]
     if host.startswith("["):
-        return Target(IPv6Address(host[1:-1]).compressed, port)
+        return HostPort(IPv6Address(host[1:-1]).compressed, port)
     host = host.removesuffix(".")
     if parse_address(host) is None and (len(host) > _MAX_NAME or not _NAME.fullmatch(host)):
         raise ValueError("not the name of a host")
-    return Target(host, port)
+    return HostPort(host, port)
 
 
 def parse_address(text: str) -> Address | None:

@@ -29,7 +29,7 @@ from mcp_bridge._runtime.egress.exchange import (
     read_connect_target,
     read_url,
 )
-from mcp_bridge._runtime.egress.hosts import HostRules, Target, parse_address, parse_target
+from mcp_bridge._runtime.egress.hosts import HostPort, HostRules, parse_address, parse_target
 from mcp_bridge._runtime.egress.tunnel import run_tunnel
 
 MAX_CONNECTIONS = 64
@@ -85,7 +85,7 @@ class EgressProxy:
         self._rules = rules
         self._resolve = resolve
         self._report = report
-        self._logged: set[Target] = set()
+        self._logged: set[HostPort] = set()
         self._logged_since = 0.0
 
     async def serve(self, listener: socket.socket) -> None:
@@ -135,7 +135,7 @@ class EgressProxy:
         finally:
             server.close()
 
-    async def _connect(self, target: Target) -> Streams:
+    async def _connect(self, target: HostPort) -> Streams:
         """Connect to a host, after checks of its name and addresses. Raises EgressRejected."""
         if not self._rules.includes(target):
             hint = f"Use a listed host ({self._rules}), or ask the user to add '{target}' to `network` of this sandbox."
@@ -156,7 +156,7 @@ class EgressProxy:
                     return await asyncio.open_connection(address, target.port, limit=BUFFER)
         raise EgressRejected(502, f"{target} does not accept a connection")
 
-    def _check_server_name(self, name: str, target: Target) -> bool:
+    def _check_server_name(self, name: str, target: HostPort) -> bool:
         """Whether a client may send this server name in a tunnel. An address in the settings allows any name."""
         if parse_address(target.host) is not None:
             return True
@@ -168,7 +168,7 @@ class EgressProxy:
             self._deny(target, f"a tunnel to {target} began with the server name {name!a}, which is not listed")
         return is_listed
 
-    def _deny(self, target: Target, reason: str, hint: str = "") -> EgressRejected:
+    def _deny(self, target: HostPort, reason: str, hint: str = "") -> EgressRejected:
         """Log a denial, and return its error."""
         if time.monotonic() - self._logged_since > LOG_INTERVAL:
             self._logged.clear()

@@ -10,7 +10,6 @@ sandbox, and makes its own in that of the bridge. If it is killed, the command h
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -34,18 +33,20 @@ def run_outside(rules: str, command: list[str]) -> NoReturn:
     parent = os.getpid()
     if os.fork():
         os.dup2(theirs.fileno(), _CHANNEL)
-        os.execvp(command[0], command)  # noqa: S606 - the bridge's own command
+        _execute(command)
     theirs.close()
     try:
-        _run_proxy(ours, parent, json.loads(rules))
+        _run_proxy(ours, parent, rules)
     finally:
         os._exit(1)
 
 
-def _run_proxy(channel: socket.socket, parent: int, options: dict[str, list[str]]) -> None:
+def _run_proxy(channel: socket.socket, parent: int, rules: str) -> None:
     """Wait for the listening socket and the first connection, and be the proxy from then on."""
+    import json
     import select
 
+    options = json.loads(rules)
     # The output of the sandbox ends only when no process holds it.
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
@@ -76,11 +77,16 @@ def run_inside(no_proxy: str, command: list[str]) -> NoReturn:
         os.environ[name] = os.environ[name.lower()] = value
     # Node.js ignores these variables otherwise.
     os.environ["NODE_USE_ENV_PROXY"] = "1"
+    _execute(command)
+
+
+def _execute(command: list[str]) -> NoReturn:
     try:
         os.execvp(command[0], command)  # noqa: S606 - the bridge's own command
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
-        os._exit(127)
+    # The supervisor uses the same code.
+    sys.exit(127)
 
 
 if __name__ == "__main__":
