@@ -1,6 +1,7 @@
 # Requirements: python3 (3.11 or newer), pip, make, git; node and npm for some of the tests.
 # With PYTHON=..., such as PYTHON=python3.13, a command uses an environment for that interpreter: .venv-3.13,
 # or .venv-3.13t for a free-threaded build.
+# With LOCKED=1, new environments of the tests have the versions of release/lock/test.txt, by their hashes.
 PYTHON ?= python3
 ifeq ($(origin PYTHON),command line)
 VERSION := $(shell $(PYTHON) -c 'import sys; print("{}.{}".format(*sys.version_info) + getattr(sys, "abiflags", ""))')
@@ -11,8 +12,11 @@ endif
 BIN := $(VENV)/bin
 COVERAGE = --cov --cov-report=term
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TOOLS := .venv-tools
+LINT := .venv-lint
+LOCK = $(TOOLS)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate $(if $(UPGRADE),--upgrade)
 
-.PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench clean
+.PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench release lint-release audit lock clean
 
 demo: $(VENV)/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
@@ -65,8 +69,24 @@ site: $(VENV)/.site       ## build the documentation as a website, in strict mod
 bench: $(VENV)/.bench     ## compare with the SDK's server and FastMCP in one run
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
+release: $(TOOLS)/.ready  ## build everything that is published into dist/, and try it in a clean environment
+	$(TOOLS)/bin/python release/build.py
+
+lint-release: $(LINT)/.ready ## check the image definitions, the Helm chart and the workflows
+	$(LINT)/bin/python release/lint.py
+
+audit: $(TOOLS)/.ready    ## look up known vulnerabilities of the locked dependencies (needs the network)
+	$(TOOLS)/bin/python release/audit.py
+
+lock: $(TOOLS)/.ready     ## update the locked dependencies for pyproject.toml (UPGRADE=1: all to their newest versions)
+	$(LOCK) pyproject.toml -o release/lock/core.txt
+	$(LOCK) pyproject.toml $(addprefix --extra ,jwt oauth openapi prometheus rate-limit redact tasks uvloop) -o release/lock/image.txt
+	$(LOCK) pyproject.toml --extra test -o release/lock/test.txt
+	$(LOCK) release/lock/tools.in -o release/lock/tools.txt
+	$(LOCK) release/lock/lint.in -o release/lock/lint.txt
+
 clean:
-	rm -rf .venv .venv-3.* .venv-frameworks .node .coverage* build dist
+	rm -rf .venv .venv-3.* .venv-frameworks .venv-tools .venv-lint .node .coverage* build dist
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer. Add PYTHON=python3.12")'
@@ -76,7 +96,8 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[testing]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.test: pyproject.toml mcp_bridge/_version.py | $(VENV)/bin/python
+	$(if $(LOCKED),$(PIP) --no-deps --require-hashes -r release/lock/test.txt)
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/.demo
 
@@ -86,4 +107,9 @@ $(VENV)/.site: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+$(TOOLS)/.ready $(LINT)/.ready: .venv-%/.ready: release/lock/%.txt
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@

@@ -21,7 +21,7 @@ from mcp_bridge._version import DISTRIBUTION, __version__
 
 OLDEST_PYTHON = "3.11"
 LARGEST_WHEEL = 50 * 1024 * 1024
-"""The maximum size of a wheel in bytes. That of this project has less than one megabyte."""
+"""The maximum size of a wheel in bytes. That of this project has less than two megabytes."""
 _WHEEL_FILE = "Wheel-Version: 1.0\nGenerator: mcp-bridge\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _INSTALLATION_METADATA = frozenset(
     {"RECORD", "WHEEL", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
