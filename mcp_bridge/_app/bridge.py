@@ -299,9 +299,7 @@ class Bridge:
 
     async def wait_for_tool(self, name: str) -> None:
         """Wait until the sources that may have a tool have published it or tried to connect. Raises ConfigError."""
-        owners = {
-            source.name for source, selection, _ in self._sources if not selection.prefix or selection.may_publish(name)
-        }
+        owners = {source.name for source, selection, _ in self._sources if selection.may_publish(name)}
         # The tools of a derived source need those of all others.
         if self._derived:
             owners |= self._running

@@ -100,10 +100,8 @@ class Selection(NamedTuple):
         return problems
 
     def may_publish(self, name: str) -> bool:
-        """Whether a published name belongs to this selection, because it has the prefix or is an alias."""
-        if name in self.alias.values():
-            return True
-        return bool(self.prefix) and name.startswith(self._add_prefix(""))
+        """Whether a tool of this selection may have this published name. Without a prefix, any name is possible."""
+        return name in self.alias.values() or name.startswith(self._add_prefix(""))
 
     def _add_prefix(self, name: str) -> str:
         if not self.prefix or self.prefix.endswith(_PREFIX_ENDS):

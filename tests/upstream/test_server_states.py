@@ -97,10 +97,15 @@ def write_slow_command(seconds: float) -> dict[str, Any]:
     return {"command": entry["command"], "args": ["-c", script]}
 
 
-async def test_a_call_waits_for_a_server_that_is_still_starting(tmp_path: Path) -> None:
-    async with connect_gateway(tmp_path, {"slow": write_slow_command(2)}) as client:
+@pytest.mark.parametrize(("options", "tool"), [({}, "slow__echo"), ({"prefix": ""}, "echo")])
+async def test_a_call_waits_for_a_server_that_is_still_starting(
+    options: dict[str, Any], tool: str, tmp_path: Path
+) -> None:
+    async with connect_gateway(tmp_path, {"slow": {**write_slow_command(2), **options}}) as client:
         assert await list_names(client) == []
-        assert await call_text(client, "slow__echo") == "hello"
+        assert await call_text(client, tool) == "hello"
+        with pytest.raises(MCPError, match="Unknown tool: misspelled"):
+            await client.call_tool("misspelled", {})
 
 
 @pytest.mark.parametrize("listing", ["all", "search"])
