@@ -118,17 +118,21 @@ class RunningCommand:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._watchdog = threading.Timer(TIMEOUT, self.process.kill)
-        self._watchdog.start()
         self.stderr = ""
 
     def wait_for(self, words: str) -> str:
         """Return the next line of stderr with these words."""
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.stderr += line
-            if words in line:
-                return line
+        # The command may be silent forever, and reading has no timeout.
+        watchdog = threading.Timer(TIMEOUT, self.process.kill)
+        watchdog.start()
+        try:
+            for line in self.process.stderr:
+                self.stderr += line
+                if words in line:
+                    return line
+        finally:
+            watchdog.cancel()
         raise AssertionError(f"{words!r} is not in stderr: {self.stderr}")
 
     def send(self, *messages: tuple[str, dict[str, Any]]) -> None:
@@ -154,7 +158,6 @@ class RunningCommand:
 
     def close(self) -> None:
         """Kill the process, and close its streams."""
-        self._watchdog.cancel()
         self.process.kill()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
