@@ -193,8 +193,8 @@ All other keys. The basic ones are not repeated.
 """
 SANDBOX_HEAD = """### sandbox
 
-`sandbox` of `isolation`, of commands and of MCP servers is `bubblewrap`, or a mapping with what it allows. Relative
-paths start at the folder of the settings file.
+`sandbox` of `isolation`, of commands and of MCP servers is `true`, the name of a type, or a mapping with what it
+allows. Relative paths start at the folder of the settings file.
 """
 POLICY_HEAD = """## policy
 

@@ -61,11 +61,13 @@ def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSetti
     Raises ConfigError if no sandbox is installed, or if it would make the home folder accessible.
     """
     try:
-        sandbox.check_installation()
+        sandbox.check_installation(settings.type)
         files = sandbox.list_source_files(inner, directory.resolve())
     except ConfigError as error:
         raise source.add_location(error, "isolation", "sandbox") from None
-    options = settings.to_options(directory, files)
+    # Python lists the folders from which it imports the source and this package.
+    listed_folders = (str(directory.resolve()), str(sandbox.PACKAGE_FOLDER.parent))
+    options = settings.to_options(directory, files, listed_folders)
     sandbox.warn_of_home(inner.name, "isolation.sandbox.read", options.read)
     sandbox.warn_of_home(inner.name, "isolation.sandbox.write", options.write)
     return SandboxedProcess(options=options)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+    from mcp_bridge._runtime.kernel_sandbox.restrictions import Restrictions
+
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for the remaining processes of the server."""
 KILL_DELAY = 5.0
@@ -209,7 +211,9 @@ def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
     os._exit(0)
 
 
-def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoReturn:
+def supervise_worker(
+    command: list[str], grace: float, stdin: int = 0, restrictions: Restrictions | None = None
+) -> NoReturn:
     """Run a command until it ends or the server closes standard input, and then end all its processes.
 
     Standard input belongs to the command. The supervisor never reads it, but polls it for its hang-up.
@@ -218,6 +222,7 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
         command: The program and its arguments.
         grace: Seconds between SIGTERM and SIGKILL for the remaining processes.
         stdin: The descriptor of the command's input, if that is not standard input.
+        restrictions: Those of the command, if it runs in a sandbox with Landlock.
     """
     # Event loops may leave more descriptors open than the standard streams. Among them may be the write end of the
     # worker's output, which would then never end.
@@ -238,15 +243,29 @@ def supervise_worker(command: list[str], grace: float, stdin: int = 0) -> NoRetu
     if not worker:
         with contextlib.suppress(OSError):
             _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if restrictions is not None:
+                _restrict_process(restrictions)
             os.execvp(command[0], command)  # noqa: S606 - the server's own command
         os._exit(127)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    if not end_descendants(grace):
+    has_ended = end_descendants(grace)
+    if restrictions is not None:
+        restrictions.remove_folder()
+    if not has_ended:
         # This ends the supervisor, too: it is a member of the only group that it knows.
         os.killpg(0, signal.SIGKILL)
     _end_like(status)
+
+
+def _restrict_process(restrictions: Restrictions) -> None:
+    """Apply the restrictions to this process. If that fails, print the reason and end the process."""
+    try:
+        restrictions.apply()
+    except BaseException as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(127)
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:

@@ -1,10 +1,14 @@
 """The script to supervise a worker or child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
 
+A command may begin with LANDLOCK and the order for its restrictions, which the supervisor then applies to it.
+
 It is short and imports the supervisor, because Python stores the compiled file of a module, but compiles a script at
 every start. Compiling the supervisor takes a tenth of the CPU time of its start.
 """
 
 import sys
+
+LANDLOCK = "--landlock"
 
 if __name__ == "__main__":
     # The folder comes last, so that it hides no module of Python.
@@ -12,4 +16,10 @@ if __name__ == "__main__":
     from supervisor import supervise_worker  # type: ignore[import-not-found]
 
     grace, _, stdin = sys.argv[1].partition(":")
-    supervise_worker(sys.argv[2:], float(grace), int(stdin or 0))
+    command, restrictions = sys.argv[2:], None
+    if command[0] == LANDLOCK:
+        from kernel_sandbox.restrictions import Restrictions  # type: ignore[import-not-found]
+
+        restrictions = Restrictions(command[1])
+        command = command[2:]
+    supervise_worker(command, float(grace), int(stdin or 0), restrictions)

@@ -122,7 +122,8 @@ def list_unread_keys(entry: Json) -> list[str]:
         notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
     if entry.get("sandbox") and not is_sandbox(entry["sandbox"]):
         notes.append(
-            "'sandbox' is not read in this form. Write `bubblewrap`, or a mapping of `network`, `read`, `write`"
+            "'sandbox' is not read in this form. Write `true`, `bubblewrap`, `landlock`, or a mapping of `type`, "
+            "`network`, `read`, `write`"
         )
     return notes
 
@@ -130,7 +131,7 @@ def list_unread_keys(entry: Json) -> list[str]:
 def is_sandbox(value: Any) -> bool:
     """Return whether a sandbox has the form of the settings. Some clients write mappings of other forms."""
     if not isinstance(value, Mapping):
-        return isinstance(value, str)
+        return isinstance(value, str | bool)
     return "read" in value or "write" in value or isinstance(value.get("network"), bool | list)
 
 

@@ -118,7 +118,7 @@ class IsolationSettings(SettingsModel):
     )
     sandbox: OptionalSandbox = Field(
         default=None,
-        description="`bubblewrap`: workers can only read the system and the files of their source, and have no "
+        description="`true`: workers can only read the system and the files of their source, and have no "
         "network. A mapping allows more.",
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -25,7 +25,8 @@ from mcp_bridge._settings.values import (
 if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
 
-_SANDBOX_PROGRAM = "bubblewrap"
+SandboxName = Literal["auto", "bubblewrap", "landlock"]
+_SANDBOX_FORMS = "bubblewrap, landlock, auto, true, or a mapping with type, network, read and write"
 _REMEMBERED = 30 * 86400.0
 """How long the answer `always` to a question for approval applies by default, in seconds."""
 ClientName = Literal[
@@ -57,8 +58,12 @@ def _check_networks(networks: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class SandboxSettings(SettingsModel):
-    """A sandbox with bubblewrap, and what it allows besides the system and the files that the program needs."""
+    """A sandbox, and what it allows besides the system and the files that the program needs."""
 
+    type: SandboxName = Field(
+        default="auto",
+        description="`bubblewrap`, `landlock`, or `auto`: bubblewrap if it is installed and works, else Landlock.",
+    )
     network: Annotated[bool | tuple[str, ...], AfterValidator(_check_hosts)] = Field(
         default=False,
         description="Allow the network, or only these [hosts](isolation.md#network-by-host-name), such as "
@@ -72,29 +77,42 @@ class SandboxSettings(SettingsModel):
     read: tuple[str, ...] = Field(default=(), description="More paths that can be read.")
     write: tuple[str, ...] = Field(default=(), description="Paths that can be written.")
 
-    def to_options(self, directory: Path, files: tuple[str, ...] = ()) -> SandboxOptions:
+    def to_options(self, directory: Path, files: tuple[str, ...] = (), listed: tuple[str, ...] = ()) -> SandboxOptions:
         """Return the options of the sandbox of a program with these files. Relative paths start at `directory`."""
         from mcp_bridge._runtime.sandbox import SandboxOptions
 
+        read = tuple(str((directory / path).resolve()) for path in self.read)
+        write = tuple(str((directory / path).resolve()) for path in self.write)
+        folder = directory.resolve()
+        # The folder of the settings stays read-only within a writable folder, unless the settings name it.
+        if any(str(parent) in write for parent in folder.parents) and str(folder) not in write:
+            read = (*read, str(folder))
         return SandboxOptions(
+            type=self.type,
             network=self.network is True,
             hosts=self.network if isinstance(self.network, tuple) else (),
             allow_addresses=self.allow_addresses,
             files=files,
-            read=tuple(str((directory / path).resolve()) for path in self.read),
-            write=tuple(str((directory / path).resolve()) for path in self.write),
+            listed=listed,
+            read=read,
+            write=write,
         )
 
 
-def _parse_program(value: Any) -> Any:
-    if isinstance(value, str) and value != _SANDBOX_PROGRAM:
-        raise ValueError(f"expected {_SANDBOX_PROGRAM}, or a mapping with network, read and write")
-    return {} if value == _SANDBOX_PROGRAM else value
+def _parse_sandbox(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    if isinstance(value, str):
+        if value not in get_args(SandboxName):
+            raise ValueError(f"expected {_SANDBOX_FORMS}")
+        return {"type": value}
+    return value
 
 
 OptionalSandbox = Annotated[
-    Annotated[SandboxSettings, BeforeValidator(_parse_program)] | None,
-    Field(json_schema_extra=add_alternatives({"const": _SANDBOX_PROGRAM})),
+    SandboxSettings | None,
+    BeforeValidator(_parse_sandbox),
+    Field(json_schema_extra=add_alternatives({"type": "boolean"}, {"enum": list(get_args(SandboxName))})),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
-from tests.app.survival.test_survival_sandbox import MISSING_SANDBOX_REASON
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap, needs_landlock
 
 INNER = """
 from mcp_bridge import CallContext, tool
@@ -40,9 +40,8 @@ def deletes() -> str:
 async def relays(ctx: CallContext) -> str:
     return (await ctx.invoke("deletes")).output
 """
-SANDBOX = pytest.param(
-    {"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(MISSING_SANDBOX_REASON), reason=MISSING_SANDBOX_REASON)
-)
+SANDBOX = pytest.param({"sandbox": "bubblewrap"}, marks=needs_bubblewrap)
+LANDLOCK = pytest.param({"sandbox": "landlock"}, marks=needs_landlock)
 
 
 async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: Any) -> list[str]:
@@ -57,7 +56,7 @@ async def call(folder: Path, isolation: dict[str, Any], tool: str, **arguments: 
 
 
 @pytest.mark.parametrize("name", ["deletes", "lists", "no_such_tool"])
-@pytest.mark.parametrize("isolation", [SANDBOX, {"invokes": ["harmless"]}])
+@pytest.mark.parametrize("isolation", [SANDBOX, LANDLOCK, {"invokes": ["harmless"]}])
 async def test_an_isolated_tool_can_call_only_tools_in_the_settings(
     isolation: dict[str, Any], name: str, tmp_path: Path
 ) -> None:

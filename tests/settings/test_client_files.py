@@ -225,7 +225,7 @@ def load_notes(folder: Path, entry: dict[str, Any]) -> tuple[str, ...]:
         ("headersHelper", "x.sh", "'headersHelper' is not read. Write the headers into `headers`"),
         ("authProviderType", "google_credentials", "'authProviderType' is not read. Write the header"),
         ("auth", ["x"], "'auth' is not read. Write `oauth` and run `mcp-bridge login`"),
-        ("sandbox", {"network": {"allow": []}}, "'sandbox' is not read in this form. Write `bubblewrap`"),
+        ("sandbox", {"network": {"allow": []}}, "'sandbox' is not read in this form. Write `true`"),
         ("auth", {"CLIENT_ID": "x"}, "'oauth' is not read. A server that the bridge starts"),
         ("oauth", {"clientId": "x"}, "'oauth' is not read. A server that the bridge starts"),
     ],

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import sys
 from pathlib import Path
 
 import anyio
-import pytest
 
 from tests.kits.cli.cli_running import RunningCommand
 from tests.kits.commands.command_kit import build_bridge, connect_commands, write_tool
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
+from tests.kits.sandbox.sandbox_kit import on_both_mechanisms
 from tests.kits.waiting import wait_until
 from tests.kits.wire.speaking import call, get_text
 
@@ -111,35 +110,43 @@ def test_ctrl_c_ends_the_program_of_a_call(tmp_path: Path) -> None:
 
 # The sandbox
 
-needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+HIDDEN = {"bubblewrap": "No such file", "landlock": "Permission denied"}
+READ_ONLY = {"bubblewrap": "Read-only", "landlock": "Permission denied"}
+NO_NETWORK = {"bubblewrap": "refused", "landlock": "not permitted"}
 READ = {"command": ["cat", "{p}"], "parameters": {"p": "string"}}
 WRITE = {"command": ["touch", "{p}"], "parameters": {"p": "string"}}
 
 
-@needs_bubblewrap
-async def test_a_sandboxed_program_reads_the_root_and_writes_the_paths_of_the_settings(tmp_path: Path) -> None:
+@on_both_mechanisms
+async def test_a_sandboxed_program_reads_the_root_and_writes_the_paths_of_the_settings(
+    mechanism: str, tmp_path: Path
+) -> None:
     root = tmp_path / "data"
     (root / "out").mkdir(parents=True)
     (root / "file").write_text("data")
     (tmp_path / "secret").write_text("secret")
     tools = {"read": READ, "write": WRITE}
-    async with connect_commands(tmp_path, tools, root="data", sandbox={"write": ["data/out"]}) as client:
+    async with connect_commands(
+        tmp_path, tools, root="data", sandbox={"type": mechanism, "write": ["data/out"]}
+    ) as client:
         assert get_text(await call(client, "read", p="file")) == "data"
-        assert "No such file" in get_text(await call(client, "read", p=f"{tmp_path}/secret"))
-        assert "Read-only" in get_text(await call(client, "write", p="new"))
+        assert HIDDEN[mechanism] in get_text(await call(client, "read", p=f"{tmp_path}/secret"))
+        assert READ_ONLY[mechanism] in get_text(await call(client, "write", p="new"))
         assert not (await call(client, "write", p="out/new"))["isError"]
     assert (root / "out" / "new").exists()
 
 
-@needs_bubblewrap
-async def test_a_sandboxed_program_has_no_network(tmp_path: Path) -> None:
+@on_both_mechanisms
+async def test_a_sandboxed_program_has_no_network(mechanism: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as server:
         script = (
             f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})); print('connected')"
         )
         tool = {"command": [sys.executable, "-c", script]}
-        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox="bubblewrap") as client:
-            assert "refused" in get_text(await call(client, "t"))
-        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox={"network": True}) as client:
+        async with connect_commands(tmp_path, {"t": tool}, root="data", sandbox=mechanism) as client:
+            assert NO_NETWORK[mechanism] in get_text(await call(client, "t"))
+        async with connect_commands(
+            tmp_path, {"t": tool}, root="data", sandbox={"type": mechanism, "network": True}
+        ) as client:
             assert get_text(await call(client, "t")) == "connected"

@@ -1,30 +1,51 @@
 """Sandboxes for programs: a process sees system folders and named files read-only, and no network.
 
-The settings may allow more. Callers first `probe` the sandbox on this machine, and then build each command with the
-options that it returns.
+The settings may allow more. There are two mechanisms, bubblewrap and Landlock. Callers first `probe` which of them
+works on this machine, and then build each command with the options that it returns. They start the command below a
+supervisor.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._contracts.source import Source
-from mcp_bridge._runtime.sandbox import bubblewrap
-from mcp_bridge._runtime.sandbox.options import SandboxOptions
+from mcp_bridge._runtime.sandbox.bubblewrap import build_bubblewrap_command, is_installed, probe_bubblewrap
+from mcp_bridge._runtime.sandbox.landlock import build_landlock_command, find_kernel_problem, probe_landlock
+from mcp_bridge._runtime.sandbox.options import PACKAGE_FOLDER, SandboxOptions, SandboxType
 from mcp_bridge._runtime.source_files import contains_home
 
-__all__ = ["SandboxOptions", "build_command", "check_installation", "list_source_files", "probe", "warn_of_home"]
+__all__ = [
+    "PACKAGE_FOLDER",
+    "SandboxOptions",
+    "build_command",
+    "check_installation",
+    "list_source_files",
+    "probe",
+    "warn_of_home",
+]
 
 logger = logging.getLogger("mcp_bridge.isolation")
+_HINT = "Install bubblewrap 0.7 or later and allow user namespaces, or use Linux 6.12 or later with Landlock"
 
 
-def check_installation() -> None:
-    """Check that the program of the sandbox is installed. Raises ConfigError."""
-    if not bubblewrap.is_installed():
-        raise ConfigError("bubblewrap is not installed", hint=bubblewrap.HINT)
+def check_installation(sandbox_type: SandboxType) -> None:
+    """Check that the program or the kernel for a sandbox of this type is installed. Raises ConfigError."""
+    problems = []
+    if sandbox_type in ("auto", "bubblewrap"):
+        if is_installed():
+            return
+        problems.append("bubblewrap is not installed")
+    if sandbox_type in ("auto", "landlock"):
+        problem = find_kernel_problem()
+        if not problem:
+            return
+        problems.append(problem)
+    raise ConfigError("; ".join(problems), hint=_HINT)
 
 
 def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
@@ -54,19 +75,40 @@ def warn_of_home(source: str, setting: str, paths: Iterable[str]) -> None:
 
 
 async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the strictest options for this machine, by starting Python with them. Raises SourceError if none works."""
-    return await bubblewrap.probe(sandbox, directory, memory)
+    """Return the strictest options for this machine, with the type of the sandbox. It starts a program with them.
+
+    Raises SourceError with all reasons if no sandbox works.
+    """
+    problems = []
+    if sandbox.type in ("auto", "bubblewrap"):
+        try:
+            options = await probe_bubblewrap(replace(sandbox, type="bubblewrap"), directory, memory)
+            logger.info("programs in %s run in a sandbox with bubblewrap", directory)
+            return options
+        except SourceError as error:
+            problems.append(str(error))
+    if sandbox.type in ("auto", "landlock"):
+        try:
+            options = await probe_landlock(replace(sandbox, type="landlock"), directory)
+            reason = f", because {problems[0]}" if problems else ""
+            logger.info("programs in %s run in a sandbox with Landlock%s", directory, reason)
+            return options
+        except SourceError as error:
+            problems.append(str(error))
+    raise SourceError(f"{'; '.join(problems)}. {_HINT}, or remove sandbox from the settings")
 
 
 def build_command(command: list[str], sandbox: SandboxOptions, directory: str, memory: int) -> list[str]:
     """Return the command to run `command` in the sandbox, with the working directory `directory`.
 
-    Files in memory may have `memory` bytes.
+    Files in memory may have `memory` bytes. `sandbox` are options that `probe` has returned.
     """
+    if sandbox.type == "landlock":
+        return build_landlock_command(command, sandbox, directory)
     if not sandbox.hosts:
-        return bubblewrap.build_bubblewrap_command(command, sandbox, directory, memory)
+        return build_bubblewrap_command(command, sandbox, directory, memory)
     from mcp_bridge._runtime.egress.commands import wrap_command, wrap_sandbox
 
     command = wrap_command(command, sandbox.hosts)
-    command = bubblewrap.build_bubblewrap_command(command, sandbox, directory, memory)
+    command = build_bubblewrap_command(command, sandbox, directory, memory)
     return wrap_sandbox(command, sandbox.hosts, sandbox.allow_addresses)

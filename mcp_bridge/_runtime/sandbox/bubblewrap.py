@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import logging
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-import anyio
-
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.sandbox import trial
 from mcp_bridge._runtime.sandbox.options import SandboxOptions, is_below_any, list_system_paths
+from mcp_bridge._runtime.sandbox.trial import find_start_problem
 
 PROGRAM = "bwrap"
-HINT = "Install bubblewrap and allow user namespaces, or remove sandbox from the settings"
-_PROBE_TIMEOUT = 10.0
 _MIN_SIZE = 4096
 """The minimum size of a file system in memory in bytes. For bubblewrap, 0 means no limit."""
 logger = logging.getLogger("mcp_bridge.isolation")
@@ -39,7 +35,7 @@ def build_bubblewrap_command(command: list[str], sandbox: SandboxOptions, direct
     return [PROGRAM, *_list_options(sandbox, directory, memory), "--", *command]
 
 
-async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
+async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
     """Return the strictest options of bubblewrap for this machine. Raises SourceError with its message for none.
 
     It tries them by starting Python in the sandbox.
@@ -50,24 +46,18 @@ async def probe(sandbox: SandboxOptions, directory: str, memory: int) -> Sandbox
         return strict
     problem = await _try_options(lenient, directory, memory)
     if "option --size" in problem:
-        raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem}). Update it")
+        raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem})")
     if problem:
-        raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}. {HINT}")
+        raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}")
     logger.warning("bubblewrap cannot forbid user namespaces here (0.8 or later can): `memory` does not limit files")
     return lenient
 
 
 async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> str:
     """Return bubblewrap's problem with these options, or an empty string."""
-    command = build_bubblewrap_command([sys.executable, "-I", "-S", "-c", ""], sandbox, directory, memory)
-    try:
-        with anyio.fail_after(_PROBE_TIMEOUT):
-            process = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
-    except (OSError, TimeoutError) as error:
-        return str(error) or "it does not respond"
-    if process.returncode == 0:
-        return ""
-    return process.stderr.decode(errors="replace").strip() or f"exit code {process.returncode}"
+    if not is_installed():
+        return "it is not installed"
+    return await find_start_problem(build_bubblewrap_command(trial.PROGRAM, sandbox, directory, memory))
 
 
 def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
@@ -108,9 +98,6 @@ def _list_mounts(sandbox: SandboxOptions, directory: str, memory: int) -> dict[s
     # Files in a writable folder are visible anyway. They are not mounted, because a tool can replace one by a link, and
     # the mount would follow the link.
     source_paths = [path for path in sandbox.files if not is_below_any(path, sandbox.write)]
-    # The folder of the settings stays read-only, even within a writable folder.
-    if is_below_any(directory, (path for path in sandbox.write if path != directory)):
-        source_paths.insert(0, directory)
     for path in source_paths:
         if not is_below_any(path, system_paths):
             mounts[path] = ("--ro-bind", path)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mcp_bridge._runtime.source_files import contains_home
 
@@ -16,7 +17,8 @@ _ETC_NAMES = (
     "nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl",
 )  # fmt: skip
 """The visible files and folders of /etc."""
-_PACKAGE = Path(__file__).parent.parent.parent
+SandboxType = Literal["auto", "bubblewrap", "landlock"]
+PACKAGE_FOLDER = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +26,23 @@ class SandboxOptions:
     """The access of a sandboxed process in addition to system folders.
 
     Attributes:
+        type: The mechanism, or `auto` for the first one that works on this machine.
         network: Whether it has the whole network.
         hosts: The hosts that it can reach without the network, as `egress.hosts.parse_rule` reads them.
         allow_addresses: Networks of addresses that these hosts may have, in addition to public ones.
         files: The readable files of its program or source.
-        read: Further readable paths.
+        listed: Folders in which the program looks for its files, so it may have to read their names.
+        read: Further readable paths, which are read-only even within a writable folder.
         write: Writable paths.
         namespaces: Whether it can create user namespaces, because bubblewrap cannot forbid that here.
     """
 
+    type: SandboxType = "auto"
     network: bool = False
     hosts: tuple[str, ...] = ()
     allow_addresses: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     namespaces: bool = False
@@ -63,6 +69,6 @@ def _list_python_paths() -> Iterator[str]:
             yield prefix.rstrip(os.sep)
     yield os.path.dirname(os.path.realpath(sys.executable))
     named_paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    for path in (str(_PACKAGE), *sys.path):
+    for path in (str(PACKAGE_FOLDER), *sys.path):
         if os.path.isabs(path) and not contains_home(Path(path)) and (path != os.getcwd() or path in named_paths):
             yield path

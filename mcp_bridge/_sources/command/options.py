@@ -140,6 +140,6 @@ class CommandOptions(SettingsModel):
     )
     sandbox: OptionalSandbox = Field(
         default=None,
-        description="`bubblewrap`: the programs can read only the system, themselves and `root`, and have no network. "
+        description="`true`: the programs can read only the system, themselves and `root`, and have no network. "
         "A mapping allows more.",
     )

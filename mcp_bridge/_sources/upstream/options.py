@@ -58,7 +58,7 @@ class UpstreamOptions(SettingsModel):
     )
     sandbox: OptionalSandbox = Field(
         default=None,
-        description="`bubblewrap`: `command` can read only the system, its program and the paths in `args`, and has no "
+        description="`true`: `command` can read only the system, its program and the paths in `args`, and has no "
         "network. A mapping allows more.",
     )
     start_timeout: Duration = Field(default=30.0, description="How long connecting and listing everything may take.")

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.app.survival.test_survival_sandbox import TOOLS, check_failure, list_visible_files, needs_bubblewrap
+from tests.app.survival.test_survival_sandbox import TOOLS, check_failure, list_visible_files
 from tests.kits.constants import TIMEOUT
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap, needs_landlock, on_both_mechanisms
 from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
 KEY = ".ssh/id_rsa"
@@ -48,12 +49,12 @@ IMPORTED = {"helper.py", "second.py", "package"}
 
 
 @contextlib.contextmanager
-def run_at_home(home: Path, source: dict[str, Any], **sandbox: Any) -> Iterator[Any]:
+def run_at_home(home: Path, source: dict[str, Any], *, mechanism: str = "bubblewrap", **sandbox: Any) -> Iterator[Any]:
     """Run a server with settings in the user's home folder."""
     for name, text in FILES.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    python_source = {"type": "python", **source, "isolation": {"sandbox": sandbox or "bubblewrap", "workers": 1}}
+    python_source = {"type": "python", **source, "isolation": {"sandbox": {"type": mechanism, **sandbox}, "workers": 1}}
     with run_server(FIRST_WAY, home, OWN, {"sources": [python_source]}, env={"HOME": str(home)}) as server:
         yield server
 
@@ -77,22 +78,30 @@ def test_a_source_that_is_the_home_folder_does_not_expose_it(tmp_path: Path) -> 
         server.wait_for_stderr("survival_tools")
 
 
-@needs_bubblewrap
-def test_a_folder_of_tools_is_readable_as_a_whole(tmp_path: Path) -> None:
+@needs_landlock
+def test_landlock_cannot_hide_the_names_in_the_home_folder(tmp_path: Path) -> None:
+    with run_at_home(tmp_path, {"path": "own_tools.py"}, mechanism="landlock") as server:
+        server.wait_for_stderr("Landlock cannot hide the names of files in your home folder")
+        assert server.get_text("echo", text="served") == "served"
+
+
+@on_both_mechanisms
+def test_a_folder_of_tools_is_readable_as_a_whole(mechanism: str, tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "first.py").write_text(TOOLS)
     (tmp_path / "tools" / "data.txt").write_text("data")
     (tmp_path / "notes.txt").write_text("private")
-    source = {"type": "python", "path": "tools", "isolation": {"sandbox": "bubblewrap", "workers": 1}}
+    source = {"type": "python", "path": "tools", "isolation": {"sandbox": mechanism, "workers": 1}}
     with run_server(FIRST_WAY, tmp_path, "", {"sources": [source]}) as server:
         assert server.get_text("reads", path="tools/data.txt") == "data"
-        assert list_visible_files(server, ".") == {"tools"}
         check_failure(server, "reads", path="notes.txt")
+        if mechanism == "bubblewrap":
+            assert list_visible_files(server, ".") == {"tools"}
 
 
-@needs_bubblewrap
-def test_a_path_that_exposes_the_home_folder_is_reported(tmp_path: Path) -> None:
-    with run_at_home(tmp_path, {"path": "own_tools.py"}, read=["."]) as server:
+@on_both_mechanisms
+def test_a_path_that_exposes_the_home_folder_is_reported(mechanism: str, tmp_path: Path) -> None:
+    with run_at_home(tmp_path, {"path": "own_tools.py"}, mechanism=mechanism, read=["."]) as server:
         server.wait_for_stderr("SECURITY: isolation.sandbox.read gives the sandbox of source")
         assert server.get_text("reads", path=KEY) == "a key"
 
@@ -106,18 +115,19 @@ def test_a_writable_folder_around_the_settings_cannot_change_them(tmp_path: Path
             check_failure(server, "writes", path=str(inside / name))
 
 
-@needs_bubblewrap
-def test_a_link_that_a_tool_makes_exposes_nothing(tmp_path: Path) -> None:
+@on_both_mechanisms
+def test_a_link_that_a_tool_makes_exposes_nothing(mechanism: str, tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("NAME = 'a key'")
     inside = tmp_path / "settings"
     inside.mkdir()
-    with run_at_home(inside, {"path": "own_tools.py"}, write=["."]) as server:
+    with run_at_home(inside, {"path": "own_tools.py"}, mechanism=mechanism, write=["."]) as server:
         assert json.loads(server.get_text("imports")) == ["second", "data"]
         (inside / "second.py").unlink()
         (inside / "second.py").symlink_to("../secret.py")
         assert server.get_result("wreck")["isError"]
         assert "a key" not in json.dumps(server.get_result("imports"))
-        server.wait_for_stderr("No module named 'second'")
+        reasons = {"bubblewrap": "No module named 'second'", "landlock": "Permission denied"}
+        server.wait_for_stderr(reasons[mechanism])
 
 
 @needs_bubblewrap

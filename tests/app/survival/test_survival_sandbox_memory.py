@@ -6,7 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from tests.app.survival.test_survival_sandbox import fail_to_start, needs_bubblewrap
+from tests.app.survival.test_survival_sandbox_choice import fail_to_start
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap
 from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 
 MEMORY = 512 * 1024**2

@@ -1,0 +1,220 @@
+"""The filter of system calls for a process in a sandbox with Landlock (seccomp(2)).
+
+Landlock decides about files, and about signals and abstract sockets that leave the sandbox. The filter forbids what
+Landlock does not know. It allows all other calls, because the programs are not known, and because calls that need
+capabilities fail in any case: the process has none, and cannot get any.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import sys
+
+# Importing `typing` would take a quarter of the time in which the script of the supervisor starts.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""By machine: the column in the tables below, and its AUDIT_ARCH value (linux/audit.h)."""
+_FIRST_UNKNOWN = 470
+"""Calls from this number on are missing, because they are newer than this list. On x86_64, they include those of the
+x32 ABI, which would bypass the filter (seccomp(2), "Caveats")."""
+
+FORBIDDEN = {
+    # Access to the memory and descriptors of other processes.
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "process_madvise": (440, 440), "process_mrelease": (448, 448),
+    "migrate_pages": (256, 238), "move_pages": (279, 239), "perf_event_open": (298, 241),
+    # Shared memory, semaphores and message queues belong to the whole machine, and so do keyrings to the user.
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
+    "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
+    "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    # Namespaces give capabilities, with which a process reaches far more of the kernel.
+    "unshare": (272, 97), "setns": (308, 268), "chroot": (161, 51), "pivot_root": (155, 41), "mount": (165, 40),
+    "umount2": (166, 39), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    # Interfaces with many vulnerabilities, or that report on the whole machine.
+    "bpf": (321, 280), "userfaultfd": (323, 282), "syslog": (103, 116), "fanotify_init": (300, 262),
+    "open_by_handle_at": (304, 265), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    # Landlock does not restrict owners and times of files (landlock(7), "Caveats").
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None),
+    "utimes": (235, None), "futimesat": (261, None), "file_setattr": (469, 469),
+}  # fmt: skip
+"""System calls that fail with EPERM: their numbers on x86_64 and aarch64 (None: the architecture has no such call)."""
+MISSING = {
+    # The arguments of these calls are in memory, where the filter cannot read them. Programs then use older calls.
+    "clone3": (435, 435), "openat2": (437, 437),
+    # Its operations are no system calls, so the filter would not see them.
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    # It would report the names of files in folders that cannot be read. Programs then compare the files.
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
+}  # fmt: skip
+"""System calls that fail with ENOSYS, as in a kernel without them."""
+UNSUPPORTED = {
+    # Landlock does not restrict attributes and access control lists of files.
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
+}  # fmt: skip
+"""System calls that fail with ENOTSUP, as for a file system without attributes."""
+_OWN_PROCESS_ONLY = {
+    "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
+}  # fmt: skip
+"""System calls whose first argument has to be 0, this process. Otherwise they could disturb the bridge."""
+_CHMOD_CALLS = (((90, None), 1), ((91, 52), 1), ((268, 53), 2), ((452, 452), 2))
+"""The calls chmod, fchmod, fchmodat and fchmodat2, and the place of the mode among their arguments."""
+_SOCKET, _SOCKETPAIR, _CLONE, _IOCTL = (41, 198), (53, 199), (56, 220), (16, 29)
+_OPEN, _OPENAT, _UTIMENSAT = (2, None), (257, 56), (280, 88)
+_SETPRIORITY, _IOPRIO_SET = (141, 140), (251, 30)
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCKET_TYPE_MASK, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
+_NAMESPACE_FLAGS = 0x7E020000
+"""The flags CLONE_NEW* of clone(2)."""
+_MODE_MASK, _USUAL_MODE = 0o7044, 0o044
+"""A usual mode lets all users read, and has no special bits: 644, 755, 666."""
+_O_ACCMODE = 3
+"""With all its bits set, open(2) gives a descriptor only for ioctl(2), about which Landlock does not ask."""
+_FORBIDDEN_IOCTLS = (
+    # Input for a terminal: TIOCSTI, TIOCLINUX.
+    0x5412, 0x541C,
+    # Attributes of files: FS_IOC_SETFLAGS and FS_IOC_SETVERSION (64 and 32 bits), FS_IOC_FSSETXATTR,
+    # FS_IOC_ENABLE_VERITY.
+    0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x401C5820, 0x40806685,
+)  # fmt: skip
+
+# Instructions of classic BPF (linux/bpf_common.h), and the data of a call (struct seccomp_data).
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+
+Instruction = tuple[int, int, int, int]
+"""An instruction of BPF: its code, how many instructions to skip if it is true and if it is false, and its operand."""
+
+
+class _SockFilter(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32))
+
+
+class _SockFprog(ctypes.Structure):
+    _fields_ = (("len", ctypes.c_uint16), ("filter", ctypes.POINTER(_SockFilter)))
+
+
+def is_supported() -> bool:
+    """Whether the filter knows the system calls of this machine. A 32-bit Python has others."""
+    return platform.machine() in _ARCHITECTURES and sys.maxsize > 2**32
+
+
+def install_filter(*, network: bool) -> None:
+    """Forbid system calls to this process and its descendants, for ever. Raises OSError.
+
+    The process must not be able to get new privileges.
+
+    Args:
+        network: Whether sockets of the internet protocols are allowed.
+    """
+    instructions = build_filter(platform.machine(), network=network)
+    program = (_SockFilter * len(instructions))(*(_SockFilter(*instruction) for instruction in instructions))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_SockFprog(len(program), program)), 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel does not accept a filter of system calls (seccomp)")
+
+
+def build_filter(machine: str, *, network: bool) -> list[Instruction]:
+    """Return the program of the filter for a machine, `x86_64` or `aarch64`."""
+    column, architecture = _ARCHITECTURES[machine]
+    program = [
+        _load_word(_ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),
+        _load_word(_NUMBER),
+    ]
+    program += [(_JUMP_GREATER_EQUAL, 0, 1, _FIRST_UNKNOWN), _fail(errno.ENOSYS)]
+
+    def add_rule(numbers: tuple[int | None, ...], *instructions: Instruction) -> None:
+        number = numbers[column]
+        if number is not None:
+            program.extend([(_JUMP_EQUAL, 0, len(instructions), number), *instructions])
+
+    for table, number in ((FORBIDDEN, errno.EPERM), (MISSING, errno.ENOSYS), (UNSUPPORTED, errno.ENOTSUP)):
+        for numbers in table.values():
+            add_rule(numbers, _fail(number))
+    for numbers in _OWN_PROCESS_ONLY.values():
+        add_rule(numbers, _load_argument(0), *_allow_only(0))
+    families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else ()
+    # Landlock restricts no sockets of files, such as the one of Docker. So there are only connected pairs of them. A
+    # pair of datagram sockets could still send to others.
+    add_rule(_SOCKET, _load_argument(0), *_allow_only(*families))
+    pair_types = _allow_only(_SOCK_STREAM, _SOCK_SEQPACKET)
+    type_check = [_load_argument(1), (_AND, 0, 0, _SOCKET_TYPE_MASK), *pair_types]
+    add_rule(_SOCKETPAIR, _load_argument(0), (_JUMP_EQUAL, 1, 0, _AF_UNIX), _fail(errno.EPERM), *type_check)
+    add_rule(_CLONE, _load_argument(0), (_AND, 0, 0, _NAMESPACE_FLAGS), *_allow_only(0))
+    add_rule(_IOCTL, _load_argument(1), *_allow_others(_FORBIDDEN_IOCTLS))
+    for numbers, place in ((_OPEN, 1), (_OPENAT, 2)):
+        add_rule(numbers, _load_argument(place), (_AND, 0, 0, _O_ACCMODE), *_allow_others([_O_ACCMODE]))
+    # Landlock does not restrict modes either. Programs that copy files set a usual mode, so this seems to succeed, but
+    # changes nothing. A mode that would protect a file fails.
+    for numbers, place in _CHMOD_CALLS:
+        mode_check = [(_AND, 0, 0, _MODE_MASK), (_JUMP_EQUAL, 0, 1, _USUAL_MODE), _fail(0), _fail(errno.EPERM)]
+        add_rule(numbers, _load_argument(place), *mode_check)
+    add_rule(_UTIMENSAT, *_check_times())
+    # The first argument is PRIO_PROCESS or IOPRIO_WHO_PROCESS, the second one 0 for this process.
+    for numbers, own_process in ((_SETPRIORITY, 0), (_IOPRIO_SET, 1)):
+        identity_check = [_load_argument(1), *_allow_only(0)]
+        add_rule(numbers, _load_argument(0), (_JUMP_EQUAL, 1, 0, own_process), _fail(errno.EPERM), *identity_check)
+    return [*program, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _load_word(offset: int) -> Instruction:
+    return _LOAD, 0, 0, offset
+
+
+def _load_argument(place: int) -> Instruction:
+    """Load the lower half of an argument. Both machines are little-endian."""
+    return _load_word(_ARGUMENTS + 8 * place)
+
+
+def _fail(number: int) -> Instruction:
+    """End the call with this error, or with 0 as if it had succeeded."""
+    return _RETURN, 0, 0, _ERROR | number
+
+
+def _check_times() -> list[Instruction]:
+    """Allow utimensat(2) for an open file. With a path, setting given times seems to succeed, as for copies of files.
+
+    With a path, setting the current time fails, because programs then open the file. Pointers have 64 bits.
+    """
+    path, times = _ARGUMENTS + 8, _ARGUMENTS + 16
+    return [
+        _load_word(path),
+        (_JUMP_EQUAL, 0, 3, 0),
+        _load_word(path + 4),
+        (_JUMP_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ALLOW),
+        _load_word(times),
+        (_JUMP_EQUAL, 0, 2, 0),
+        _load_word(times + 4),
+        (_JUMP_EQUAL, 1, 0, 0),
+        _fail(0),
+        _fail(errno.EPERM),
+    ]
+
+
+def _allow_only(*values: int) -> list[Instruction]:
+    """Allow the call if the loaded value is one of these, else fail with EPERM."""
+    checks = [(_JUMP_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
+    return [*checks, _fail(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+
+
+def _allow_others(values: Iterable[int]) -> list[Instruction]:
+    """Fail with EPERM if the loaded value is one of these, else allow the call."""
+    checks = []
+    for value in values:
+        checks += [(_JUMP_EQUAL, 0, 1, value), _fail(errno.EPERM)]
+    return [*checks, (_RETURN, 0, 0, _ALLOW)]
