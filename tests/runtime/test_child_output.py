@@ -20,9 +20,9 @@ import pytest
 from anyio.abc import Process
 
 from mcp_bridge._runtime.child_output import BURST, RATE, LineLabeller, relay_output
-from tests.app.survival.test_survival_sandbox import MISSING_SANDBOX_REASON
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap, needs_landlock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers on Windows inherit stderr")
 
@@ -52,9 +52,8 @@ def attack() -> str:
 """
 ISOLATIONS = [
     "process",
-    pytest.param(
-        {"sandbox": "bubblewrap"}, marks=pytest.mark.skipif(bool(MISSING_SANDBOX_REASON), reason=MISSING_SANDBOX_REASON)
-    ),
+    pytest.param({"sandbox": "bubblewrap"}, marks=needs_bubblewrap),
+    pytest.param({"sandbox": "landlock"}, marks=needs_landlock),
 ]
 
 
@@ -67,7 +66,7 @@ def call_attack(folder: Path, isolation: object, stderr: int) -> str:
     return process.stdout.decode().strip()
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "sandbox"])
+@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "bubblewrap", "landlock"])
 def test_a_worker_cannot_truncate_the_log_file(isolation: object, tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     with log.open("wb") as file:
@@ -78,7 +77,7 @@ def test_a_worker_cannot_truncate_the_log_file(isolation: object, tmp_path: Path
     assert "a line of a tool" in log.read_text()
 
 
-@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "sandbox"])
+@pytest.mark.parametrize("isolation", ISOLATIONS, ids=["process", "bubblewrap", "landlock"])
 def test_a_worker_cannot_make_the_bridge_s_stderr_nonblocking(isolation: object, tmp_path: Path) -> None:
     source, sink = os.pipe()
     try:

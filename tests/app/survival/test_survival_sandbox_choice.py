@@ -84,6 +84,18 @@ def test_landlock_takes_the_place_of_a_bubblewrap_that_does_not_work(reason: str
     assert "PermissionError" in result.stderr
 
 
+@needs_landlock
+def test_landlock_is_not_used_for_what_it_cannot_do(tmp_path: Path) -> None:
+    tool = {"command": ["true"]}
+    sandbox = {"type": "landlock", "network": ["example.com"]}
+    settings = {"sources": [{"type": "command", "tools": {"t": tool}, "sandbox": sandbox}]}
+    (tmp_path / "bridge.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "mcp_bridge", "validate", "bridge.json"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert result.returncode != 0
+    assert "Landlock cannot limit the network to a list of hosts" in result.stdout + result.stderr
+
+
 def test_without_both_mechanisms_the_settings_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_bridge._runtime.sandbox.bubblewrap.PROGRAM", "no-such-bwrap")
     monkeypatch.setattr("mcp_bridge._runtime.sandbox.landlock.get_abi", lambda: 4)

@@ -19,7 +19,6 @@ import pytest
 from mcp.client import Client
 
 from mcp_bridge._runtime.egress.script import PORT
-from tests.app.survival.test_survival_sandbox import needs_bubblewrap
 from tests.kits.certificates import make_certificate
 from tests.kits.cli.cli_running import RunningCommand
 from tests.kits.commands.command_kit import build_bridge, connect_commands
@@ -27,6 +26,7 @@ from tests.kits.constants import TIMEOUT
 from tests.kits.openapi.api_server import ApiServer, Reply, run_api
 from tests.kits.packaging.packaging_kit import skip_or_fail
 from tests.kits.processes.processes_kit import find_processes, make_token, wait_until_gone
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap
 from tests.kits.survival.survival_kit import FIRST_WAY, run_server
 from tests.kits.upstream.upstream_kit import call_text, run_source, wait_for_state, write_command
 from tests.kits.waiting import wait_until
