@@ -52,8 +52,8 @@ def run(*words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = No
 
 
 def run_tool(module: str, *words: str | Path, cwd: Path = ROOT) -> str:
-    """Run a module of this environment."""
-    return run(sys.executable, "-m", module, *words, cwd=cwd)
+    """Run a module of this environment. The folder `build` of the repository must not hide the package `build`."""
+    return run(sys.executable, "-P", "-m", module, *words, cwd=cwd)
 
 
 def read_commit_time() -> str:
