@@ -18,6 +18,7 @@ import psutil
 import pytest
 from mcp.client import Client
 
+from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.egress.script import PORT
 from tests.kits.certificates import make_certificate
 from tests.kits.cli.cli_running import RunningCommand
@@ -289,6 +290,20 @@ async def test_mcp_servers_have_a_proxy_in_their_sandbox(tmp_path: Path, server:
         await wait_for_state(source, "ready")
         assert "refused" in await call_text(client, "echo", f"connect {get_port(server)}")
         assert await call_text(client, "echo", f"connect {PORT}") == "connected"
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "problem"),
+    [
+        ({"network": ["https://example.com"]}, "without https:// and paths; found 'https://example.com'"),
+        ({"network": ["example.com"], "allow_addresses": ["home"]}, "found 'home'"),
+    ],
+)
+def test_settings_that_name_no_host_or_network_are_rejected(
+    sandbox: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        build_bridge(tmp_path, {"t": {"command": CLIENTS["curl"][:1]}}, sandbox=sandbox)
 
 
 async def test_an_empty_list_is_no_network(tmp_path: Path) -> None:
