@@ -18,7 +18,7 @@ from tests.kits.constants import TIMEOUT
 
 MEMORY = 512 * 1024**2
 PREAMBLE = """
-import ctypes, errno, json, os, resource, signal, socket, subprocess, sys, tempfile
+import ctypes, errno, fcntl, json, os, resource, signal, socket, subprocess, sys, tempfile
 libc = ctypes.CDLL(None, use_errno=True)
 def syscall(number, *arguments):
     result = libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
