@@ -186,6 +186,11 @@ def skip_or_fail(config: pytest.Config, reason: str) -> None:
     """Print the reason and skip the test. In CI the test fails."""
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
+    skip_loudly(config, reason)
+
+
+def skip_loudly(config: pytest.Config, reason: str) -> None:
+    """Print the reason and skip the test, also in CI."""
     print_uncaptured(config, reason)
     pytest.skip(reason)
 

@@ -12,6 +12,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from mcp_bridge import CallContext, Image, ToolEntry, ToolError
+from mcp_bridge._transports.http import event_stream
 from tests.kits.constants import HTTP_HEADERS, STATELESS, TIMEOUT
 from tests.kits.http.http_hosting import (
     HTTP_WAYS,
@@ -229,7 +230,11 @@ async def test_listeners_get_their_final_result_when_the_endpoint_ends_them(way:
 
 
 @pytest.mark.parametrize("way", HTTP_WAYS[:2], ids=lambda way: f"{way.transport}-{way.mode}")
-async def test_a_result_above_the_event_limit_of_the_sdk_reaches_its_client(way: HttpWay) -> None:
+async def test_a_result_above_the_event_limit_of_the_sdk_reaches_its_client(
+    way: HttpWay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A result after this time is sent as an event. On a busy machine, the screenshot could take longer.
+    monkeypatch.setattr(event_stream, "OPENING_DELAY", TIMEOUT)
     image = Image(b"\x89PNG" + bytes(1_500_000))
     tools = build_registry(
         make_entry("screenshot", lambda data: image), make_entry("log", lambda data: "x" * 2_000_000)
