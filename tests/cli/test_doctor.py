@@ -242,7 +242,7 @@ def test_the_last_lines_of_stderr_are_kept(run_here: RunHere, tmp_path: Path, mo
 def test_an_endless_line_is_not_a_message(run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "MAX_MESSAGE", 1_000)
     monkeypatch.setattr(child, "MAX_DROPPED", 2_000)
-    source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); input()"
+    source = "import sys; sys.stdout.write('x' * 5_000); sys.stdout.flush(); sys.stdin.read()"
     code, detail, _ = check(run_here, make_command(tmp_path, source))
     assert code == 1
     assert detail["detail"].startswith("the server has sent a line without an end before it responded to")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def test_json_has_every_documented_key(run_here: RunHere, tmp_path: Path) -> Non
         ([".", "--config", "[]"], "--config: found list"),
         ([".", "--timeout", "nan"], "--timeout: found nan"),
         ([".", "--type", "tools"], "--type"),
-        (["./" + "x" * 5000], "File name too long"),
+        # From Python 3.14 on, `Path.exists` is False for such a name.
+        (["./" + "x" * 5000], "File name too long" if sys.version_info < (3, 14) else "no such file or folder"),
     ],
 )
 def test_invalid_arguments_are_usage_errors(run_here: RunHere, tmp_path: Path, args: list[str], problem: str) -> None:
