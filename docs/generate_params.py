@@ -73,6 +73,9 @@ def simplify(schema: Any) -> Any:
             made[keyword] = {name: simplify(part) for name, part in value.items()}
         elif keyword == "anyOf":
             made[keyword] = [simplify(part) for part in value]
+        elif keyword == "enum":
+            # Literals with the same values are equal, so Python may replace one by another with another order.
+            made[keyword] = sorted(value)
         elif keyword not in DROPPED:
             made[keyword] = simplify(value)
     if made.get("$ref") == f"{DEFINITIONS}JSONValue":  # any value; checking it would visit all of it
