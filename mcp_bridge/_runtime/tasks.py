@@ -1,6 +1,7 @@
 """Owners of tasks. At its end, an owner ends all its tasks.
 
-On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio. The server has one for the
+On asyncio they use plain tasks, at a seventh of the cost of a task in a group of anyio. Eager tasks (Python 3.12) would
+save nothing with 32 calls in flight, and 2 to 10 % of the CPU of a single call. The server has an owner for the
 requests of clients and for its own work in the background.
 """
 
