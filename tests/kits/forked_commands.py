@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.kits.paths import ROOT
@@ -41,17 +42,27 @@ with socket.socket(socket.AF_UNIX) as server:
 @functools.cache
 def get_forked_command() -> list[str]:
     """Return the command line that runs `mcp_bridge` or a script in a fork. The process to fork starts once."""
+    process, command = start_process_to_fork([sys.executable, "-m", "tests.kits.forked_commands"])
+    _PROCESSES.append(process)
+    return command
+
+
+def start_process_to_fork(
+    program: list[str], env: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[str], list[str]]:
+    """Start a process that runs `main`, and return it with the command line that runs commands in its forks.
+
+    The process exits at the end of its standard input.
+    """
     folder = Path(tempfile.mkdtemp(prefix="fc"))
     client, path = folder / "client.py", folder / "socket"
     client.write_text(CLIENT, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.kits.forked_commands", str(path)]
     # A client gives the process the same pipes.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
-    _PROCESSES.append(process)
+    process = subprocess.Popen([*program, str(path)], cwd=ROOT, env=env, text=True, **pipes)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    return [sys.executable, "-I", "-S", str(client), str(path)]
+    return process, [sys.executable, "-I", "-S", str(client), str(path)]
 
 
 def main() -> None:

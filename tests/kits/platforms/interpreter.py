@@ -15,12 +15,16 @@ from typing import Any
 NATIVE_MODULES = (
     # The C module for Linux is the only one that is installed.
     "psutil",
+    # Loads kernel32.dll on Windows.
+    "trio",
     # On Windows these import ctypes.windll, to write to consoles.
     "click._compat",
     "click._termui_impl",
     "rich.console",
     "typer._click._compat",
     "typer._click._termui_impl",
+    # On Windows it needs pywin32.
+    "mcp.os.win32.utilities",
     # Trusts the certificates of the system through its C functions.
     "truststore",
     # Forks processes for tests.
@@ -90,7 +94,7 @@ class SimulatedInterpreter:
         """Find a native or patched module. Other modules are left to the usual finders."""
         top = name.partition(".")[0]
         is_native = top in sys.stdlib_module_names or top in NATIVE_MODULES or name in NATIVE_MODULES
-        if self._depth or not (is_native or name in self._patches):
+        if name not in self._patches and (self._depth or not is_native):
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.kits.platforms.environment import RECORDS
+from tests.kits.platforms.environment import RECORDS_FOLDER
 from tests.kits.platforms.hidden_folders import hide_proc
 from tests.kits.platforms.interpreter import SimulatedInterpreter
 
@@ -116,7 +116,7 @@ def _patch_webbrowser(module: ModuleType) -> None:
 
     class Browser(module.BaseBrowser):  # type: ignore[name-defined, misc]
         def open(self, url: str, new: int = 0, autoraise: bool = True) -> bool:
-            with Path(os.environ[RECORDS], "opened").open("a", encoding="utf-8") as file:
+            with Path(RECORDS_FOLDER, "opened").open("a", encoding="utf-8") as file:
                 file.write(f"{url}\n")
             return True
 

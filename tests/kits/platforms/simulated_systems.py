@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.kits.constants import TIMEOUT
+from tests.kits.forked_commands import start_process_to_fork
 from tests.kits.platforms.environment import MARKER, RECORDS
 
 SystemName = Literal["win32", "darwin"]
@@ -30,7 +31,7 @@ while :; do
     *) break ;;
   esac
 done
-export {marker}={system} {locale} SIMULATED_LAUNCHER='{launcher}'
+export {marker}={system} {locale} {records_name}='{records}' SIMULATED_LAUNCHER='{launcher}'
 exec '{python}' $options '{start}' "$@"
 """
 """The program that simulated processes see as `sys.executable`."""
@@ -50,7 +51,7 @@ class SimulatedComputer:
             folder.mkdir(parents=True)
         self.python = self.add_python("python.exe" if system == "win32" else "python3")
         self.environment = self._make_windows_variables() if system == "win32" else self._make_macos_variables()
-        self.environment[RECORDS] = str(self.records)
+        self._forks: tuple[subprocess.Popen[str], list[str]] | None = None
         # Python does not search all folders for its own files again, and measures coverage.
         for name, value in os.environ.items():
             if name.startswith(("COVERAGE_", "COV_")):
@@ -63,6 +64,8 @@ class SimulatedComputer:
             marker=MARKER,
             system=self.system,
             locale="LC_ALL=C.UTF-8" if self.system == "win32" else "",
+            records_name=RECORDS,
+            records=self.records,
             launcher=path,
             python=sys.executable,
             start=_START,
@@ -116,8 +119,25 @@ class SimulatedComputer:
     def run(
         self, *arguments: str | Path, stdin: str = "", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run `mcp-bridge` with these arguments."""
-        return self.run_python("-m", "mcp_bridge", *arguments, stdin=stdin, env=env)
+        """Run `mcp-bridge` with these arguments, in a fork of a simulated process with the imports already done."""
+        if self._forks is None:
+            code = "from tests.kits.forked_commands import main; main()"
+            self._forks = start_process_to_fork([str(self.python), "-c", code], self.environment)
+        result = subprocess.run(
+            [*self._forks[1], "mcp_bridge", *map(str, arguments)],
+            cwd=self.folder,
+            env={**self.environment, **(env or {})},
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=TIMEOUT,
+        )
+        out, err = (_decode(data).replace("\r\n", "\n") for data in (result.stdout, result.stderr))
+        return subprocess.CompletedProcess(result.args, result.returncode, out, err)
+
+    def close(self) -> None:
+        """End the process to fork."""
+        if self._forks is not None:
+            self._forks[0].communicate()
 
     @contextlib.contextmanager
     def start_python(
@@ -166,8 +186,21 @@ class SimulatedComputer:
         return 0xC000013A if code == -signal.SIGINT else 1
 
 
+def _decode(data: bytes) -> str:
+    """Decode output, which is in UTF-8 or in the encoding of Windows."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
 @contextlib.contextmanager
 def make_computer(system: SystemName) -> Iterator[SimulatedComputer]:
     """Make a computer in a temporary folder. Its path is short, because sockets of macOS have a limit."""
-    with tempfile.TemporaryDirectory(prefix=system[:1], ignore_cleanup_errors=True) as folder:
-        yield SimulatedComputer(system, Path(folder))
+    folder = tempfile.mkdtemp(prefix=system[:1])
+    computer = SimulatedComputer(system, Path(folder))
+    try:
+        yield computer
+    finally:
+        computer.close()
+        shutil.rmtree(folder, ignore_errors=True)

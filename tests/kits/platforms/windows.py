@@ -19,7 +19,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from tests.kits.platforms import windows_files, windows_loops, windows_processes
-from tests.kits.platforms.environment import RECORDS
+from tests.kits.platforms.environment import RECORDS_FOLDER
 from tests.kits.platforms.hidden_folders import hide_proc
 from tests.kits.platforms.interpreter import SimulatedInterpreter
 from tests.kits.platforms.windows_msvcrt import make_msvcrt
@@ -200,7 +200,7 @@ class SocketSelector(selectors.SelectSelector):
 
 def _open_with_program(path: Any, *_: Any) -> None:
     """Record what the program of the user would open, such as the page in a browser."""
-    with Path(os.environ[RECORDS], "opened").open("a", encoding="utf-8") as file:
+    with Path(RECORDS_FOLDER, "opened").open("a", encoding="utf-8") as file:
         file.write(f"{os.fspath(path)}\n")
 
 

@@ -23,8 +23,9 @@ _EXECUTABLE = (".exe", ".com", ".bat", ".cmd")
 _SHARING_VIOLATION = "The process cannot access the file because it is being used by another process"
 _TEXT_DESCRIPTORS = set[int]()
 """Descriptors without O_BINARY."""
-O_BINARY, O_TEXT, O_NOINHERIT, O_TEMPORARY, O_SHORT_LIVED, O_SEQUENTIAL, O_RANDOM = (1 << bit for bit in range(24, 31))
-"""The flags that only Windows has, as bits that Linux does not use."""
+O_BINARY = 0x8000
+O_TEXT, O_NOINHERIT, O_TEMPORARY, O_SHORT_LIVED, O_SEQUENTIAL, O_RANDOM = (1 << bit for bit in range(24, 30))
+"""The flags that only Windows has. O_BINARY is O_LARGEFILE of Linux, and Linux does not use the other bits."""
 _WINDOWS_FLAGS = O_BINARY | O_TEXT | O_NOINHERIT | O_TEMPORARY | O_SHORT_LIVED | O_SEQUENTIAL | O_RANDOM
 _real = {
     function.__name__: function
@@ -59,6 +60,11 @@ def install() -> None:
         # shutil.rmtree uses descriptors of folders, if these sets have what it needs.
         supported.clear()
     io.open = builtins.open = _open_text  # type: ignore[assignment]
+
+
+def read_real_mode(path: str) -> int:
+    """Return the permissions on this system."""
+    return int(_real["lstat"](path).st_mode)
 
 
 def make_error(kind: type[OSError], number: int, code: int, message: str, *paths: object) -> OSError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import asyncio.unix_events
 import signal
+import sys
 import threading
+from types import ModuleType
 from typing import Any
 
 from tests.kits.platforms.windows_names import MISSING_IN_ASYNCIO
@@ -36,6 +38,11 @@ def install() -> None:
             selector = type("WindowsSelectorEventLoopPolicy", (policy,), {"_loop_factory": SelectorEventLoop})
             asyncio.WindowsProactorEventLoopPolicy = policy  # type: ignore[attr-defined]
             asyncio.WindowsSelectorEventLoopPolicy = selector  # type: ignore[attr-defined]
+            # Since Python 3.14, `asyncio` imports the policy when it makes the first loop.
+            changes["_DefaultEventLoopPolicy"] = policy
+    events = ModuleType("asyncio.windows_events")
+    vars(events).update(changes)
+    sys.modules["asyncio.windows_events"] = asyncio.windows_events = events
 
 
 class _WindowsLoop(_RealLoop):  # type: ignore[misc, valid-type]
@@ -78,6 +85,10 @@ class ProactorEventLoop(_WindowsLoop):
 
     def remove_writer(self, *args: Any) -> bool:
         raise NotImplementedError
+
+    def _sock_write_done(self, fd: int, *_: Any, **options: Any) -> None:
+        # The inherited method calls `remove_writer` after a connection.
+        self._remove_writer(fd)
 
     async def connect_read_pipe(self, protocol_factory: Any, pipe: Any) -> Any:
         """Connect the output of a child. Other pipes are not made for overlapped I/O."""

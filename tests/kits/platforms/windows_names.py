@@ -1,7 +1,7 @@
 """Names that Linux has and Windows does not, as in the "Availability" lines of the library reference of Python 3.11."""
 
 _WORDS = """
-_curses _posixsubprocess crypt curses fcntl grp nis posix pty pwd readline resource spwd syslog termios tty uvloop
+_curses _posixsubprocess crypt curses fcntl grp nis pty pwd readline resource spwd syslog termios tty uvloop
 """
 MISSING_MODULES = frozenset(_WORDS.split())
 _WORDS = """

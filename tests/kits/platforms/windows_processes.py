@@ -24,6 +24,7 @@ FLAGS = {
 }  # fmt: skip
 """The constants of `subprocess`."""
 _OTHER_GROUP = FLAGS["CREATE_NEW_PROCESS_GROUP"] | FLAGS["DETACHED_PROCESS"] | FLAGS["CREATE_NEW_CONSOLE"]
+_CREATE_SUSPENDED = 0x4
 KILLED = 1
 """The exit code of a process that another one has ended."""
 INTERRUPTED = 0xC000013A
@@ -87,6 +88,9 @@ class Popen(_RealPopen):  # type: ignore[type-arg]
             bound["executable"] = find_program(os.fspath(bound.get("executable") or words[0]))
             bound["args"] = words
         super().__init__(**bound)
+        if flags & _CREATE_SUSPENDED:
+            # psutil resumes it.
+            os.kill(self.pid, signal.SIGSTOP)
 
     def _handle_exitstatus(self, *args: Any, **options: Any) -> None:
         super()._handle_exitstatus(*args, **options)  # type: ignore[misc]
