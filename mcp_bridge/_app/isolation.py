@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.source import Source
 from mcp_bridge._engine.selection import Selection
-from mcp_bridge._isolation.confinement import Confinement, PlainProcess, SandboxedProcess
+from mcp_bridge._isolation.confinement import Confinement, ContainedProcess, PlainProcess, SandboxedProcess
 from mcp_bridge._isolation.options import IsolationOptions
 from mcp_bridge._isolation.order import WorkerLimits, WorkerOrder
 from mcp_bridge._isolation.source import IsolatedSource
 from mcp_bridge._runtime import sandbox
+from mcp_bridge._runtime.container.engine import find_program
 
 if TYPE_CHECKING:
     from mcp_bridge._settings import Settings, SourceSettings
+    from mcp_bridge._settings.isolation import ContainerSettings
     from mcp_bridge._settings.sections import SandboxSettings
 
 
@@ -29,10 +31,12 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise source.add_location(error, "isolation")
     confinement: Confinement = PlainProcess()
-    # Without a sandbox, the code of the worker could do as much as other tools.
+    # Without a sandbox or container, the code of the worker could do as much as other tools.
     invokes: tuple[str, ...] = ("*",)
     if options.sandbox is not None:
         confinement, invokes = _build_sandbox(inner, source, options.sandbox, directory), ()
+    if options.container is not None:
+        confinement, invokes = _build_container(inner, source, options.container, directory), ()
     isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,
@@ -50,6 +54,7 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
         roots=settings.uses_roots,
         watch=watch,
         is_whole=not options.tools,
+        is_contained=options.container is not None,
         selection=selection.dump(),
     )
     return IsolatedSource(inner, order, isolation)
@@ -71,3 +76,21 @@ def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSetti
     sandbox.warn_of_home(inner.name, "isolation.sandbox.read", options.read)
     sandbox.warn_of_home(inner.name, "isolation.sandbox.write", options.write)
     return SandboxedProcess(options=options)
+
+
+def _build_container(
+    inner: Source, source: SourceSettings, settings: ContainerSettings, directory: Path
+) -> Confinement:
+    """Return the container of a source, with its own files and those in the settings.
+
+    Raises ConfigError if no engine is installed, or if it would make the home folder accessible.
+    """
+    try:
+        program = find_program(settings.engine)
+        files = sandbox.list_source_files(inner, directory.resolve())
+    except ConfigError as error:
+        raise source.add_location(error, "isolation", "container") from None
+    options = settings.to_options(program, directory, files)
+    sandbox.warn_of_home(inner.name, "isolation.container.read", options.read)
+    sandbox.warn_of_home(inner.name, "isolation.container.write", options.write)
+    return ContainedProcess(options=options, source=inner.name)

@@ -1,10 +1,12 @@
-"""Confinements of workers: a plain process, or one in a sandbox.
+"""Confinements of workers: a plain process, or one in a sandbox or container.
 
 The rest of the package starts and ends all workers alike, and asks the confinement for what differs.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,14 @@ from typing import Protocol
 
 from mcp_bridge._isolation import worker_system
 from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime.container import command as container_command
+from mcp_bridge._runtime.container import engine as container_engine
+from mcp_bridge._runtime.container.command import ContainerOptions
+from mcp_bridge._runtime.container.engine import Engine
 from mcp_bridge._runtime.sandbox import SandboxOptions
+from mcp_bridge._version import DISTRIBUTION, __version__
+
+logger = logging.getLogger("mcp_bridge.isolation")
 
 # With -P, files in the working directory cannot take the place of modules.
 WORKER_ARGUMENTS = ("-P", "-m", "mcp_bridge._isolation.worker")
@@ -26,10 +35,12 @@ class Launch:
     Attributes:
         command: The program and its arguments.
         env: All its environment variables.
+        cleanup: A command that removes what may be left if the process is killed.
     """
 
     command: Sequence[str]
     env: Mapping[str, str]
+    cleanup: Sequence[str] = ()
 
 
 class Confinement(Protocol):
@@ -53,6 +64,17 @@ class Confinement(Protocol):
         """Return the end of a sentence about an exit code, which is negative for a signal."""
         ...
 
+    def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
+        """Return why a worker has ended before its first offer, or an empty text if only its exit code is known.
+
+        `lines` are the last ones on its stderr.
+        """
+        ...
+
+    def check_version(self, version: str) -> str:
+        """Return the problem of a worker with this version of the package, or an empty text."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainProcess:
@@ -73,6 +95,12 @@ class PlainProcess:
     def describe_exit(self, code: int | None, memory: int) -> str:
         return worker_system.describe_status(code, sandboxed=False)
 
+    def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
+        return ""
+
+    def check_version(self, version: str) -> str:
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxedProcess:
@@ -90,3 +118,70 @@ class SandboxedProcess:
 
     def describe_exit(self, code: int | None, memory: int) -> str:
         return worker_system.describe_status(code, sandboxed=True)
+
+    def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
+        return ""
+
+    def check_version(self, version: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainedProcess:
+    """A container: the worker can access its image, and what the options allow.
+
+    Attributes:
+        options: The options of the container.
+        source: The name of the source.
+        engine: The engine of this machine, once it is known.
+    """
+
+    options: ContainerOptions
+    source: str
+    engine: Engine | None = None
+
+    async def probe_machine(self, directory: str, memory: int) -> Confinement:
+        engine = await container_engine.probe(self.options.program, self.options.image)
+        container_command.check_mounts(engine, self.options, directory)
+        if engine.has_selinux:
+            text = "source %r: SELinux does not confine its containers, because it would hide the files of the source"
+            logger.warning(text, self.source)
+        return replace(self, engine=engine)
+
+    def build_launch(self, env: Sequence[str], directory: str, memory: int) -> Launch:
+        assert self.engine is not None
+        variables = {name: os.environ[name] for name in env if name in os.environ}
+        name = container_command.make_name()
+        command = container_command.build_run_command(
+            self.engine,
+            self.options,
+            ["python", *WORKER_ARGUMENTS],
+            name=name,
+            label=self.source,
+            directory=directory,
+            memory=memory,
+            env=variables,
+        )
+        return Launch(
+            command=command,
+            env=container_engine.build_environment() | variables,
+            cleanup=[self.engine.program, "rm", "--force", name],
+        )
+
+    def describe_exit(self, code: int | None, memory: int) -> str:
+        text = worker_system.describe_status(code, sandboxed=True)
+        # The kernel kills a process of a container that needs more memory, and does not say why.
+        return f"{text}, probably because it needed more than {memory >> 20} MiB of memory" if code == 137 else text
+
+    def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
+        if any("No module named" in line and "mcp_bridge" in line for line in lines):
+            return f"the image {self.options.image} has no {DISTRIBUTION}. Install version {__version__} in it"
+        return container_command.explain_failed_start(self.options, code, lines)
+
+    def check_version(self, version: str) -> str:
+        if version == __version__:
+            return ""
+        return (
+            f"the image {self.options.image} has {DISTRIBUTION} {version}, and the server is {__version__}. "
+            "Use an image with the version of the server"
+        )

@@ -43,6 +43,8 @@ class WorkerOrder:
         roots: Whether clients may replace the working directory by their root.
         watch: Whether the source publishes again after its files have changed.
         is_whole: Whether no part of the source runs in the bridge's process.
+        is_contained: Whether the worker runs in a container, which limits its memory and hides its processes from the
+            bridge.
         selection: The result of `Selection.dump`. The agents of the source get only the selected tools.
     """
 
@@ -54,6 +56,7 @@ class WorkerOrder:
     roots: bool = False
     watch: bool = False
     is_whole: bool = False
+    is_contained: bool = False
     selection: Mapping[str, Any] = field(default_factory=dict)
 
 

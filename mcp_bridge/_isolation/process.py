@@ -3,6 +3,7 @@
 A worker is started with an order, and sends an offer. Then it runs one call at a time, until it is closed or killed, or
 ends. What it sends is read in one place, by `_read_messages`:
 
+    {"say": "version", "version": "1.0.0"}      at the start, before it reads the order
     {"say": "offer", ...}                       at the start, and after each change of its entries, also during calls
     {"say": "log" | "updated" | "secrets", ...}  at any time: notifications of the source
     {"say": "failed", ...}                      at any time: the source has failed
@@ -107,7 +108,9 @@ class WorkerProcess:
         confinement, memory = self._isolation.confinement, self._isolation.limits.memory
         launch = confinement.build_launch(self._isolation.env, self._order.directory, memory)
         try:
-            self._process = await start_process(launch.command, env=launch.env, label=self._order.name or "worker")
+            self._process = await start_process(
+                launch.command, env=launch.env, label=self._order.name or "worker", cleanup=launch.cleanup
+            )
         except (OSError, ValueError) as error:
             raise SourceError(f"a worker cannot be started: {error}") from error
         self._writer = MessageWriter(self._process.input)
@@ -124,7 +127,8 @@ class WorkerProcess:
             self.kill()
             raise FailedSource(self.problem)
         if self.offer is None:
-            raise SourceError(f"the worker {self.describe_exit()} before its first offer")
+            reason = confinement.explain_failed_start(self._process.returncode, self._process.last_lines)
+            raise SourceError(reason or f"the worker {self.describe_exit()} before its first offer")
         self._idle_processes = await anyio.to_thread.run_sync(worker_system.list_processes, self._process.pid)
 
     def start_call(self, request: Json) -> MemoryObjectReceiveStream[Json]:
@@ -222,7 +226,11 @@ class WorkerProcess:
         if not is_result:
             self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
             await self._budget.wait_while_empty()
-        if event == "failed":
+        if event == "version":
+            self.problem = self._isolation.confinement.check_version(str(message.get("version")))
+            if self.problem:
+                self.offered.set()
+        elif event == "failed":
             self.problem = str(message.get("problem"))
             if self.offered.is_set():
                 logger.error("a worker of source %r cannot continue: %s", self._order.name, self.problem)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -44,6 +45,7 @@ from mcp_bridge._runtime.stdio_descriptors import reserve_stdio
 from mcp_bridge._runtime.third_party import unwrap_group
 from mcp_bridge._runtime.thread_pool import CallSoon, ThreadPool, make_call_soon
 from mcp_bridge._runtime.tracebacks import format_exception
+from mcp_bridge._version import __version__
 
 _THREADS = 8
 """The maximum number of threads for handlers. A call needs one, and cancelled calls may keep others for a moment."""
@@ -54,15 +56,18 @@ _CHECK_INTERVAL = 0.02
 class SourceRunner:
     """Runs a source and the calls of its entries."""
 
-    def __init__(self, link: WorkerLink, limits: WorkerLimits) -> None:
+    def __init__(self, link: WorkerLink, limits: WorkerLimits, *, is_contained: bool) -> None:
         self._link = link
         self._limits = limits
+        self._is_contained = is_contained
         self._threads = ThreadPool(_THREADS)
         # The entries of the last offer by kind and name, and those that were called, also by the completed argument.
         self._entries: dict[tuple[EntryKind, str], Any] = {}
         self._prepared: dict[tuple[str, str, str], PreparedEntry] = {}
         # The scopes of calls by their ids.
         self._running: dict[int, anyio.CancelScope] = {}
+        # In a container, the processes that run between calls.
+        self._idle_processes: frozenset[Any] | None = None
 
     async def run(self, order: WorkerOrder) -> None:
         """Run the source of the order until the bridge ends the connection."""
@@ -99,6 +104,8 @@ class SourceRunner:
     def _publish_offer(self, offer: Offer) -> None:
         self._entries = index_entries(offer)
         self._prepared = {}
+        if self._is_contained and self._idle_processes is None:
+            self._idle_processes = worker_system.list_processes(os.getppid())
         self._link.send_message({"say": "offer", **encode_offer(offer)})
 
     def _report_secrets(self, secrets: Iterable[str]) -> None:
@@ -107,7 +114,7 @@ class SourceRunner:
 
     async def _run_call(self, message: Json, scope: anyio.CancelScope) -> None:
         """Run a call, and send a result in any case."""
-        number = message["id"]
+        number, began = message["id"], time.time()
         outcome: Json = {"error": {"exception": "Cancelled", "text": "the call was cancelled"}}
         with scope:
             if not scope.cancel_called:
@@ -115,6 +122,9 @@ class SourceRunner:
         # The bridge sends the next call after the result, so a cancelled call must really have ended.
         while self._threads.stuck:  # noqa: ASYNC110 - the end of a thread is not an event
             await anyio.sleep(_CHECK_INTERVAL)
+        # The bridge kills the programs of a cancelled call, but it cannot see those in a container.
+        if scope.cancel_called and self._idle_processes is not None:
+            worker_system.kill_started_since(os.getppid(), began, self._idle_processes)
         del self._running[number]
         line = _encode_line({"say": "result", "id": number}, outcome)
         if len(line) > MAX_WORKER_LINE or has_too_many_values(line):
@@ -239,15 +249,17 @@ def main() -> None:
     """Run a worker. The first line of its input is the order."""
     with reserve_stdio() as pipes:
         link = WorkerLink(pipes)
+        link.send_message({"say": "version", "version": __version__})
         order = link.read_order()
         limits = WorkerLimits(**order["limits"])
         logging.getLogger().addHandler(BridgeLogHandler(link))
         uncaught_errors.install_hooks()
         for name, level in order["levels"].items():
             logging.getLogger(name or None).setLevel(level)
-        worker_system.apply_limits(limits)
-        runner = SourceRunner(link, limits)
-        anyio.run(runner.run, WorkerOrder(**order["order"]), backend_options={"loop_factory": make_loop_factory()})
+        source_order = WorkerOrder(**order["order"])
+        worker_system.apply_limits(limits, is_contained=source_order.is_contained)
+        runner = SourceRunner(link, limits, is_contained=source_order.is_contained)
+        anyio.run(runner.run, source_order, backend_options={"loop_factory": make_loop_factory()})
     # Threads of amplifier_core crash an interpreter that is being finalized.
     if "amplifier_core" in sys.modules:
         os._exit(0)

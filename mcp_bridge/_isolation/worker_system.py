@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     import psutil
 
 
-def apply_limits(limits: WorkerLimits) -> None:
-    """Apply the limits to this process. Its children inherit them."""
+def apply_limits(limits: WorkerLimits, *, is_contained: bool) -> None:
+    """Apply the limits to this process. Its children inherit them. A container limits the memory itself."""
     if sys.platform == "win32":
         return
     import resource
 
-    _lower_limit(resource.RLIMIT_AS, limits.memory)
+    if not is_contained:
+        _lower_limit(resource.RLIMIT_AS, limits.memory)
     _lower_limit(resource.RLIMIT_NOFILE, limits.files)
     _lower_limit(resource.RLIMIT_FSIZE, limits.file_size)
     _lower_limit(resource.RLIMIT_CORE, 0)
@@ -43,7 +44,7 @@ def _lower_limit(which: int, limit: int) -> None:
 
 
 def list_processes(pid: int) -> frozenset[psutil.Process]:
-    """Return the processes below a supervisor."""
+    """Return the processes below a process, such as a supervisor or the first process of a container."""
     import psutil
 
     with contextlib.suppress(psutil.Error):
@@ -52,7 +53,7 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
 
 
 def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
-    """Kill the processes below a supervisor that were started after `began`, a Unix time, except `spared`."""
+    """Kill the processes below a process that were started after `began`, a Unix time, except `spared`."""
     import psutil
 
     for process in list_processes(pid) - spared:

@@ -28,6 +28,8 @@ MAX_LINE = 4_096
 """PIPE_BUF, the size up to which the system does not mix a write with others. Longer lines continue on the next one."""
 _READ_SIZE = 65_536
 _COLOURS = re.compile(rb"\x1b\[[0-9;:]*[mK]")
+_LAST_LINES = 8
+"""The number of lines that are kept to explain the end of a process."""
 _PAUSE = 0.02
 """Seconds between two attempts to write to a full stderr."""
 
@@ -60,13 +62,15 @@ class OutputQueue:
 class LineLabeller:
     """Puts a label before each line of output, and adds the result to `lines`.
 
-    Control characters are escaped, because they could hide the label in a terminal.
+    Control characters are escaped, because they could hide the label in a terminal. `last_lines` has the last lines of
+    output without labels.
     """
 
     def __init__(self, label: str) -> None:
         self._label = f"[{label}] ".encode()[: MAX_LINE // 4]
         self._partial_line = b""
         self.lines = OutputQueue()
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
 
     def feed(self, data: bytes) -> None:
         """Add bytes of output. An incomplete line at their end waits for its rest, up to MAX_LINE bytes."""
@@ -84,7 +88,9 @@ class LineLabeller:
 
     def _add_line(self, line: bytes) -> None:
         text = _COLOURS.sub(b"", line.removesuffix(b"\r")).decode(errors="backslashreplace")
-        line = escape_line(text).encode()
+        text = escape_line(text)
+        self.last_lines.append(text[:MAX_LINE])
+        line = text.encode()
         size = MAX_LINE - len(self._label) - 1
         for start in range(0, max(len(line), 1), size):
             self.lines.pieces.append(self._label + line[start : start + size] + b"\n")

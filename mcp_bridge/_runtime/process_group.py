@@ -21,17 +21,21 @@ def build_environment(*named: str) -> dict[str, str]:
     return {name: os.environ[name] for name in (*_USUAL_VARIABLES, *named) if name in os.environ}
 
 
-def wrap_command(command: Sequence[str], *, grace: float = 0.0, stdin: int = 0) -> list[str]:
+def wrap_command(
+    command: Sequence[str], *, grace: float = 0.0, stdin: int = 0, cleanup: Sequence[str] = ()
+) -> list[str]:
     """Return the command of a supervisor around `command`.
 
     When `command` or this process has ended, the supervisor ends the processes that `command` has started.
 
     `grace` are the seconds between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for the input of the
     command, if that is not standard input. The supervisor notices the end of this process by the end of standard input.
+    `cleanup` is a command that it runs after `command` has ended in another way than with exit code 0.
     """
     if sys.platform == "win32":
         return list(command)
-    return [sys.executable, "-I", "-S", supervisor_script.__file__, f"{grace:g}:{stdin}", *command]
+    order = f"{grace:g}:{stdin}:{len(cleanup)}"
+    return [sys.executable, "-I", "-S", supervisor_script.__file__, order, *cleanup, *command]
 
 
 def terminate_supervisor(pid: int) -> None:

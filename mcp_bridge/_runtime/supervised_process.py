@@ -44,6 +44,7 @@ async def start_process(
     directory: Path | None = None,
     grace: float = 0.0,
     on_print: PrintListener | None = None,
+    cleanup: Sequence[str] = (),
 ) -> SupervisedProcess:
     """Start a command below a supervisor. Raises OSError, or ValueError if a word has a null character.
 
@@ -54,13 +55,14 @@ async def start_process(
         directory: The working directory; by default that of the bridge.
         grace: Seconds between SIGTERM and SIGKILL when the supervisor ends the process.
         on_print: Receives the stderr of the process in place of the relay.
+        cleanup: A command that runs after the process has ended in another way than with exit code 0.
     """
     (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
     try:
         # If the start were cancelled after the process exists, the process would have no owner to end it.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
-                process_group.wrap_command(command, grace=grace),
+                process_group.wrap_command(command, grace=grace, cleanup=cleanup),
                 stdin=stdin,
                 stdout=stdout,
                 stderr=child_output.STDERR,
@@ -105,6 +107,11 @@ class SupervisedProcess:
     def returncode(self) -> int | None:
         """The exit code, negative for a signal; None before the end."""
         return self._process.returncode
+
+    @property
+    def last_lines(self) -> Sequence[str]:
+        """The last lines that the process has printed to stderr."""
+        return tuple(self._lines.last_lines)
 
     async def run(self, read: ReadFunction, *others: ReadFunction) -> None:
         """Run `read` until it returns, and `others` at the same time. `stop` cancels all of them."""

@@ -212,7 +212,11 @@ def _run_reaper(numbers: memoryview[int], front: int, server: int) -> NoReturn:
 
 
 def supervise_worker(
-    command: list[str], grace: float, stdin: int = 0, restrictions: Restrictions | None = None
+    command: list[str],
+    grace: float,
+    stdin: int = 0,
+    restrictions: Restrictions | None = None,
+    cleanup: list[str] | None = None,
 ) -> NoReturn:
     """Run a command until it ends or the server closes standard input, and then end all its processes.
 
@@ -223,6 +227,7 @@ def supervise_worker(
         grace: Seconds between SIGTERM and SIGKILL for the remaining processes.
         stdin: The descriptor of the command's input, if that is not standard input.
         restrictions: Those of the command, if it runs in a sandbox with Landlock.
+        cleanup: A command to run after all, unless the first one has ended with exit code 0.
     """
     # Event loops may leave more descriptors open than the standard streams. Among them may be the write end of the
     # worker's output, which would then never end.
@@ -253,6 +258,8 @@ def supervise_worker(
     has_ended = end_descendants(grace)
     if restrictions is not None:
         restrictions.remove_folder()
+    if cleanup and status:
+        _run_cleanup(cleanup)
     if not has_ended:
         # This ends the supervisor, too: it is a member of the only group that it knows.
         os.killpg(0, signal.SIGKILL)
@@ -266,6 +273,24 @@ def _restrict_process(restrictions: Restrictions) -> None:
     except BaseException as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(127)
+
+
+def _run_cleanup(command: list[str]) -> None:
+    """Run a command, and wait for it for SWEEP_TIMEOUT seconds at most.
+
+    It leaves the process group, so that it runs to its end even if the server kills the group.
+    """
+    cleaner = os.fork()
+    if not cleaner:
+        with contextlib.suppress(OSError):
+            os.setsid()
+            _release_streams()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            os.execvp(command[0], command)  # noqa: S606 - the server's own command
+        os._exit(127)
+    deadline = time.monotonic() + SWEEP_TIMEOUT
+    while time.monotonic() < deadline and not os.waitpid(cleaner, os.WNOHANG)[0]:
+        time.sleep(0.01)
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:

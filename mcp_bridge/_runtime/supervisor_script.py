@@ -1,4 +1,6 @@
-"""The script to supervise a worker or child process: `python -I -S supervisor_script.py GRACE[:STDIN] COMMAND...`.
+"""The script to supervise a worker or child process: `supervisor_script.py GRACE:STDIN:WORDS CLEANUP... COMMAND...`.
+
+WORDS is the number of words of the command CLEANUP.
 
 A command may begin with LANDLOCK and the order for its restrictions, which the supervisor then applies to it.
 
@@ -15,11 +17,12 @@ if __name__ == "__main__":
     sys.path.append(__file__.rpartition("/")[0])
     from supervisor import supervise_worker  # type: ignore[import-not-found]
 
-    grace, _, stdin = sys.argv[1].partition(":")
-    command, restrictions = sys.argv[2:], None
+    grace, stdin, count = sys.argv[1].split(":")
+    end = 2 + int(count)
+    cleanup, command, restrictions = sys.argv[2:end], sys.argv[end:], None
     if command[0] == LANDLOCK:
         from kernel_sandbox.restrictions import Restrictions  # type: ignore[import-not-found]
 
         restrictions = Restrictions(command[1])
         command = command[2:]
-    supervise_worker(command, float(grace), int(stdin or 0), restrictions)
+    supervise_worker(command, float(grace), int(stdin), restrictions, cleanup)

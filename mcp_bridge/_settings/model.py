@@ -32,20 +32,20 @@ from mcp_bridge._json_schema.secret_names import find_secret_values
 from mcp_bridge._settings.chains import ChainSettings
 from mcp_bridge._settings.documents.document import Document
 from mcp_bridge._settings.documents.positions import KeyPath, PathStep
+from mcp_bridge._settings.isolation import IsolationSettings
 from mcp_bridge._settings.sections import (
     ApprovalSettings,
     ClientName,
     DialectSettings,
     HttpSettings,
     LimitSettings,
-    OptionalSandbox,
     SettingsModel,
     SharedSettings,
     StateSettings,
     TaskSettings,
     ToolSearchSettings,
 )
-from mcp_bridge._settings.values import Annotation, Size, Whole, add_alternatives
+from mcp_bridge._settings.values import Annotation, add_alternatives
 
 M = TypeVar("M", bound=BaseModel)
 _CLIENT = {"type": "string", "enum": list(get_args(ClientName))}
@@ -56,6 +56,8 @@ _WORKING_DIRS = ("cwd", "roots")
 def _parse_isolation(value: Any) -> Any:
     if value == "process":
         return {}
+    if value == "container":
+        return {"container": {}}
     if value == "none":
         return None
     return value
@@ -87,40 +89,6 @@ class Origin:
     """Whether all problems of this part concern it alone: the other parts are used."""
     notes: tuple[str, ...] = ()
     """What users should know about this part, although it can be used."""
-
-
-class IsolationSettings(SettingsModel):
-    """Where the tools of a source run, and which resources they may use."""
-
-    tools: tuple[str, ...] = Field(
-        default=(),
-        description="Patterns (`*`, `?`) of the names of tools to isolate. Default: all tools of the source.",
-    )
-    workers: Whole = Field(
-        default=4,
-        ge=1,
-        le=256,
-        description="The maximum number of workers. Each runs one call at a time; other calls wait.",
-    )
-    memory: Size = Field(
-        default=2 * 1024**3,
-        description="The maximum memory (address space) of a worker, in bytes or as text such as `2 GiB`.",
-    )
-    file_size: Size = Field(default=100 * 1024**2, description="The maximum size of a file that a worker writes.")
-    env: tuple[str, ...] = Field(
-        default=(),
-        description="Names of environment variables for workers, in addition to PATH, HOME, LANG and similar ones.",
-    )
-    invokes: tuple[str, ...] | None = Field(
-        default=None,
-        description="Names of published tools, and URIs of resources, that the isolated tools may use, with the "
-        "wildcards `*` and `?`. Default: all; with a sandbox, none.",
-    )
-    sandbox: OptionalSandbox = Field(
-        default=None,
-        description="`true`: workers can only read the system and the files of their source, and have no "
-        "network. A mapping allows more.",
-    )
 
 
 class ArgumentOverrideSettings(SettingsModel):
@@ -176,9 +144,9 @@ class SourceSettings(SettingsModel):
     )
     isolation: Annotated[IsolationSettings | None, BeforeValidator(_parse_isolation)] = Field(
         default=None,
-        description="`process` runs the tools in worker processes, `none` runs them in the process of the server; a "
-        "mapping sets details.",
-        json_schema_extra=add_alternatives({"enum": ["none", "process"]}),
+        description="`process` runs the tools in worker processes, `container` in containers, `none` in the process of "
+        "the server; a mapping sets details.",
+        json_schema_extra=add_alternatives({"enum": ["none", "process", "container"]}),
     )
     options: SkipJsonSchema[dict[str, Any]] = Field(
         default={},

@@ -1,0 +1,1 @@
+"""Containers of docker or podman for programs: finds and checks the engine, and builds its command lines."""
