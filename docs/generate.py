@@ -20,7 +20,7 @@ from mcp_bridge._contracts.jsonrpc import MISSING_CAPABILITY
 from mcp_bridge._engine.plugins import POLICIES, load_policy_type, load_source_models
 from mcp_bridge._policies.base import CallPolicy
 from mcp_bridge._protocol.wire.outcomes import TABLE
-from mcp_bridge._settings import build_json_schema, chains, model, sections
+from mcp_bridge._settings import build_json_schema, chains, isolation, model, sections
 from mcp_bridge._sources.command.options import CommandToolSettings
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +70,8 @@ def settings_page() -> str:
     parts = [SETTINGS_HEAD, *TABLE_HEAD, *basic, ADVANCED_HEAD, _table(model.Settings, "")]
     parts += ["## sources\n\nA list of [sources](sources.md). Each has these keys, and the keys of its type.\n"]
     parts += [_table(model.SourceSettings, "sources[].")]
-    parts += ["### isolation\n", _table(model.IsolationSettings, "sources[].isolation.")]
+    parts += ["### isolation\n", _table(isolation.IsolationSettings, "sources[].isolation.")]
+    parts += [CONTAINER_HEAD, _table(isolation.ContainerSettings, "sources[].isolation.container.")]
     parts += [SANDBOX_HEAD, _table(sections.SandboxSettings, "sources[].sandbox.")]
     for name, options in load_source_models().items():
         parts.append(f"### type: {name}\n\n{inspect.getdoc(options)}\n")
@@ -195,6 +196,11 @@ SANDBOX_HEAD = """### sandbox
 
 `sandbox` of `isolation`, of commands and of MCP servers is `true`, the name of a type, or a mapping with what it
 allows. Relative paths start at the folder of the settings file.
+"""
+CONTAINER_HEAD = """### container
+
+The [container](isolation.md#container) of workers is `docker`, `podman`, or a mapping with these keys. Relative paths
+start at the folder of the settings file.
 """
 POLICY_HEAD = """## policy
 

@@ -26,6 +26,12 @@ logger = logging.getLogger("mcp_bridge.isolation")
 # With -P, files in the working directory cannot take the place of modules.
 WORKER_ARGUMENTS = ("-P", "-m", "mcp_bridge._isolation.worker")
 """The arguments of Python for the program of a worker."""
+_PYTHON = "python"
+"""The name of Python in images."""
+_SUPERVISE = (
+    "import sys; from mcp_bridge._runtime.supervisor import supervise_worker; supervise_worker(sys.argv[1:], 0)"
+)
+"""The supervisor in a container. An engine does not end a container when its client ends, but it closes its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +161,7 @@ class ContainedProcess:
         command = container_command.build_run_command(
             self.engine,
             self.options,
-            ["python", *WORKER_ARGUMENTS],
+            [_PYTHON, "-P", "-c", _SUPERVISE, _PYTHON, *WORKER_ARGUMENTS],
             name=name,
             label=self.source,
             directory=directory,
@@ -176,7 +182,7 @@ class ContainedProcess:
     def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
         if any("No module named" in line and "mcp_bridge" in line for line in lines):
             return f"the image {self.options.image} has no {DISTRIBUTION}. Install version {__version__} in it"
-        return container_command.explain_failed_start(self.options, code, lines)
+        return container_command.explain_failed_start(self.options, _PYTHON, code, lines)
 
     def check_version(self, version: str) -> str:
         if version == __version__:

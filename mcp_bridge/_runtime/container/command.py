@@ -107,7 +107,7 @@ def check_mounts(engine: Engine, options: ContainerOptions, directory: str) -> N
     mounts = list_mounts(options, directory)
     for path in mounts:
         format_mount(path, is_writable=True)
-        if engine.socket and Path(os.path.realpath(engine.socket)).is_relative_to(path):
+        if engine.socket and Path(os.path.realpath(engine.socket)).is_relative_to(os.path.realpath(path)):
             raise SourceError(f"{path} contains the socket that controls all containers ({engine.socket})")
         # A program could replace such a path by a link, and the next container would get the target of the link.
         for folder in options.write:
@@ -142,11 +142,12 @@ def format_mount(path: str, *, is_writable: bool) -> str:
     return line.getvalue()
 
 
-def explain_failed_start(options: ContainerOptions, code: int | None, lines: Sequence[str]) -> str:
+def explain_failed_start(options: ContainerOptions, program: str, code: int | None, lines: Sequence[str]) -> str:
     """Return why the program of a container did not start, or an empty text if it did.
 
     Args:
         options: The options of the container.
+        program: The program in the container.
         code: The exit code of the command: 125 is an error of the engine, 126 a program that cannot be executed, and
             127 one that does not exist.
         lines: The last lines that the command has printed to stderr.
@@ -156,11 +157,9 @@ def explain_failed_start(options: ContainerOptions, code: int | None, lines: Seq
     if is_missing_image(text):
         return explain_missing_image(options.program, options.image)
     if code == 127 or (code in (1, 126) and any(words in reason.lower() for words in _NO_PROGRAM)):
-        return f"the image {options.image} has no such program: {reason}"
-    if code == 126:
-        return f"the program in the image {options.image} cannot be executed: {reason}"
-    if code == 125:
-        return f"{name} could not start a container: {reason}"
+        return f"the image {options.image} has no program `{program}`: {reason}"
+    if code in (125, 126):
+        return f"{name} could not start a container of the image {options.image}: {reason}"
     return ""
 
 
