@@ -77,7 +77,7 @@ class Confinement(Protocol):
         """
         ...
 
-    def check_version(self, version: str) -> str:
+    def explain_version(self, version: str) -> str:
         """Return the problem of a worker with this version of the package, or an empty text."""
         ...
 
@@ -104,7 +104,7 @@ class PlainProcess:
     def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
         return ""
 
-    def check_version(self, version: str) -> str:
+    def explain_version(self, version: str) -> str:
         return ""
 
 
@@ -128,7 +128,7 @@ class SandboxedProcess:
     def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
         return ""
 
-    def check_version(self, version: str) -> str:
+    def explain_version(self, version: str) -> str:
         return ""
 
 
@@ -184,7 +184,7 @@ class ContainedProcess:
             return f"the image {self.options.image} has no {DISTRIBUTION}. Install version {__version__} in it"
         return container_command.explain_failed_start(self.options, _PYTHON, code, lines)
 
-    def check_version(self, version: str) -> str:
+    def explain_version(self, version: str) -> str:
         if version == __version__:
             return ""
         return (

@@ -227,7 +227,7 @@ class WorkerProcess:
             self._budget.charge((OFFER_COST if event == "offer" else 1) + length / 1024)
             await self._budget.wait_while_empty()
         if event == "version":
-            self.problem = self._isolation.confinement.check_version(str(message.get("version")))
+            self.problem = self._isolation.confinement.explain_version(str(message.get("version")))
             if self.problem:
                 self.offered.set()
         elif event == "failed":

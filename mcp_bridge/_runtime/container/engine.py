@@ -70,16 +70,16 @@ def build_environment() -> dict[str, str]:
 
 async def probe(program: str, image: str) -> Engine:
     """Return what is known of an engine. Raises SourceError if it cannot run containers of the image here."""
-    version = await _ask(program, "--version")
+    version = await _read_output(program, "--version")
     is_podman = "podman" in version.lower()
     socket = ""
     if not is_podman:
-        endpoint = await _ask(program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+        endpoint = await _read_output(program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
         if not endpoint.startswith("unix://"):
             raise _make_remote_error("docker", f" ({endpoint})")
         socket = endpoint.removeprefix("unix://")
     try:
-        info = json.loads(await _ask(program, "info", "--format", "{{json .}}"))
+        info = json.loads(await _read_output(program, "info", "--format", "{{json .}}"))
         engine = _read_podman(program, info) if is_podman else _read_docker(program, info, socket)
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{program} info has returned data of an unknown form: {error!r}") from error
@@ -152,7 +152,7 @@ def _make_limit_error(name: str) -> SourceError:
     )
 
 
-async def _ask(program: str, *words: str) -> str:
+async def _read_output(program: str, *words: str) -> str:
     """Return the output of a command of the engine. Raises SourceError with its errors if it fails."""
     code, output, errors = await _run(program, *words)
     if code:
