@@ -36,7 +36,7 @@ class ContainerSettings(SettingsModel):
     image: _Image = Field(
         default=_IMAGE,
         description="The image, with Python and the same version of mcp-tool-bridge as the server. It must be on this "
-        "machine: the server never pulls images.",
+        "machine, because the server never pulls images.",
     )
     engine: Literal["auto", "docker", "podman"] = Field(
         default="auto", description="The engine. `auto`: docker if it is installed, else podman."

@@ -264,8 +264,13 @@ async def start_in_vain(bridge: Any) -> None:
 
 
 STARTS: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
-    "image": ("docker", {}, {"image": "other:1"}, "docker has no image other:1, and images are never pulled"),
-    "image of podman": ("podman", {}, {"image": "other:1"}, "Run `podman pull other:1`"),
+    "image": (
+        "docker",
+        {},
+        {"image": "other:1"},
+        "docker has no image other:1, and the server never pulls",
+    ),
+    "image of a registry": ("podman", {}, {"image": "example.org/a:1"}, "Pull it with `podman pull example.org/a:1`"),
     "Python": ("docker", {"missing_programs": ["python"]}, {}, f"the image {IMAGE} has no program `python`"),
     "Python of podman": ("podman", {"missing_programs": ["python"]}, {}, f"the image {IMAGE} has no program `python`"),
     "network": ("docker", {}, {"network": "other"}, "docker could not start a container"),

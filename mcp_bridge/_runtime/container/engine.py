@@ -90,10 +90,11 @@ async def probe(program: str, image: str) -> Engine:
 def explain_missing_image(program: str, image: str) -> str:
     """Return the problem of an image that is not on this machine, and how users get it."""
     name = os.path.basename(program)
-    return (
-        f"{name} has no image {image}, and images are never pulled by the server. Run `{name} pull {image}`, or build "
-        f"it with `{name} build --tag {image} FOLDER`"
-    )
+    hint = f"Build it with `{name} build --tag {image} FOLDER`"
+    # A name without a registry would be looked up in public ones, where others could own it.
+    if "/" in image:
+        hint = f"Pull it with `{name} pull {image}`, or build it"
+    return f"{name} has no image {image}, and the server never pulls images. {hint}"
 
 
 async def _check_image(engine: Engine, image: str) -> None:
@@ -113,7 +114,7 @@ def _read_docker(program: str, info: dict[str, Any], socket: str) -> Engine:
     # Rootless docker without cgroups reports limits, but ignores them (moby issue 42151).
     if not info["MemoryLimit"] or not info["PidsLimit"] or info["CgroupDriver"] == "none":
         raise _make_limit_error("docker")
-    options = {option.partition(",")[0] for option in info["SecurityOptions"]}
+    options = {option.partition(",")[0] for option in info["SecurityOptions"] or ()}
     return Engine(
         program=program,
         is_podman=False,
