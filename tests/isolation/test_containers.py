@@ -17,7 +17,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge.testing import connect
 from tests.app.survival.test_survival_sandbox import needs_bubblewrap
 from tests.kits.constants import TIMEOUT
-from tests.kits.isolation.container_kit import IMAGE, SimulatedEngine, run_engine
+from tests.kits.isolation.container_kit import HANGING, IMAGE, SimulatedEngine, run_engine
 from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.questions.asking_kit import get_code
 from tests.kits.questions.simulated_users import SimulatedUser
@@ -211,18 +211,6 @@ def test_a_container_that_ends_or_hangs_fails_only_one_call(engine: SimulatedEng
             assert server.get_text("pid")
             wait_until(lambda before=hung: not before & set(engine.list_containers()))
     wait_until(lambda: not engine.list_containers())
-
-
-HANGING = """
-import re, sys
-from mcp_bridge import tool
-
-@tool
-def hangs(mark: str) -> None:
-    print("begun", mark, file=sys.stderr, flush=True)
-    re.match(r"(a+)+$", "a" * 60 + "!")
-"""
-"""A tool that never releases the lock of Python, so its process does not notice the end of its input."""
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])

@@ -18,6 +18,16 @@ from tests.kits.waiting import wait_until
 CLIENT = Path(__file__).with_name("engine_client.py")
 SERVICE = Path(__file__).with_name("engine_service.py")
 IMAGE = f"mcp-tool-bridge:{__version__}"
+HANGING = """
+import re, sys
+from mcp_bridge import tool
+
+@tool
+def hangs(mark: str) -> None:
+    print("begun", mark, file=sys.stderr, flush=True)
+    re.match(r"(a+)+$", "a" * 60 + "!")
+"""
+"""A tool that never releases the lock of Python, so its process does not notice the end of its input."""
 # The keys that the bridge reads, as the programs of docker 28.2 and podman 4.3 print them.
 DOCKER_INFO = {
     "MemoryLimit": True,
