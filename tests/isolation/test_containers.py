@@ -15,12 +15,12 @@ import pytest
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge.testing import connect
-from tests.app.survival.test_survival_sandbox import needs_bubblewrap
 from tests.kits.constants import TIMEOUT
 from tests.kits.isolation.container_kit import HANGING, IMAGE, SimulatedEngine, run_engine
 from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.questions.asking_kit import get_code
 from tests.kits.questions.simulated_users import SimulatedUser
+from tests.kits.sandbox.sandbox_kit import needs_bubblewrap
 from tests.kits.survival.isolation_live import find_children, run_isolated_server
 from tests.kits.survival.survival_kit import FIRST_WAY
 from tests.kits.waiting import wait_until, wait_until_true
