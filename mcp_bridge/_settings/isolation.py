@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.container.command import ContainerOptions
 
 _ENGINES = ("docker", "podman")
-_IMAGE = f"{DISTRIBUTION}:{__version__}"
 
 
 def _check_network(value: str) -> str:
@@ -33,10 +32,10 @@ _User = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_
 class ContainerSettings(SettingsModel):
     """A container of docker or podman, and what it allows besides its image and the files of the source."""
 
-    image: _Image = Field(
-        default=_IMAGE,
+    image: _Image | None = Field(
+        default=None,
         description="The image, with Python and the same version of mcp-tool-bridge as the server. It must be on this "
-        "machine, because the server never pulls images.",
+        "machine, because the server never pulls images. Default: `mcp-tool-bridge:VERSION`.",
     )
     engine: Literal["auto", "docker", "podman"] = Field(
         default="auto", description="The engine. `auto`: docker if it is installed, else podman."
@@ -67,7 +66,7 @@ class ContainerSettings(SettingsModel):
 
         return ContainerOptions(
             program=program,
-            image=self.image,
+            image=self.image or f"{DISTRIBUTION}:{__version__}",
             network=self.network,
             files=files,
             read=tuple(str((directory / path).resolve()) for path in self.read),
