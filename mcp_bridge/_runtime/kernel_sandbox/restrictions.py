@@ -60,6 +60,8 @@ class _RulesetAttributes(ctypes.Structure):
 
 class _PathBeneath(ctypes.Structure):
     _pack_ = 1
+    # From Python 3.14 on, the layout that `_pack_` implies has to be named.
+    _layout_ = "ms"
     _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
 
 
