@@ -96,3 +96,25 @@ def test_the_core_uses_only_declared_members_of_a_source() -> None:
         if isinstance(node.args[1], ast.Constant)
     ]
     assert probes == [], "declare the member in Source or Policy"
+
+
+def test_only_the_platform_package_knows_the_system() -> None:
+    """The tables of desktop clients name the systems as data, and ask no function for the current one."""
+    attributes = {("sys", "platform"), ("os", "name"), ("os", "uname")}
+    modules = {"fcntl", "msvcrt", "termios", "tty", "resource", "pwd", "grp", "winreg", "ctypes", "platform"}
+    problems = []
+    for file, tree in FILES.items():
+        # Each kind of sandbox is a feature of one system.
+        if file.startswith(("_runtime/platform/", "_runtime/kernel_sandbox/", "_runtime/sandbox/", "_runtime/egress/")):
+            continue
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr=name) if (owner, name) in attributes:
+                    problems.append(f"{file}:{node.lineno} {owner}.{name}")
+                case ast.Import(names=names) if modules & {alias.name for alias in names}:
+                    problems.append(f"{file}:{node.lineno} import {names[0].name}")
+                case ast.Call(
+                    func=ast.Name(id="hasattr" | "getattr"), args=[ast.Name(id="os" | "signal" | "socket"), *_]
+                ):
+                    problems.append(f"{file}:{node.lineno} hasattr")
+    assert problems == [], f"ask mcp_bridge._runtime.platform: {problems}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_bridge._server.prometheus import PrometheusMetrics
     from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
-    from mcp_bridge._transports.local_socket import LocalListener
+    from mcp_bridge._transports.local_socket import SharedListener
     from mcp_bridge._web.api import OperatorApi
 
 
@@ -192,7 +192,7 @@ async def serve_http(
 
 async def serve_local_socket(
     bridge: Bridge,
-    listener: LocalListener,
+    listener: SharedListener,
     signals: ShutdownSignals | None = None,
     on_ready: Callable[[], None] = lambda: None,
     *,
@@ -200,9 +200,9 @@ async def serve_local_socket(
     settings: Settings | None = None,
     file: str = "",
 ) -> None:
-    """Serve many clients over a Unix socket, until none has been connected for `idle` seconds.
+    """Serve many clients over a local endpoint, until none has been connected for `idle` seconds.
 
-    The operator API at the same socket describes `settings` and `file`. Clients are accepted once the sources have
+    The operator API at the same endpoint describes `settings` and `file`. Clients are accepted once the sources have
     started. Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge._transports import local_socket

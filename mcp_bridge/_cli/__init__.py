@@ -15,10 +15,10 @@ def main() -> None:
             from mcp_bridge._cli.shared.command_line import run_relay_command
 
             run_relay_command(sys.argv[2:])
-        from mcp_bridge._runtime.supervisor import start_supervisor
+        from mcp_bridge._runtime.platform import system
 
         # The supervisor is a fork of this process, so it starts before other imports, which would enlarge it.
-        guard = start_supervisor(sys.argv[1:])
+        guard = system.start_supervisor(sys.argv[1:])
         from mcp_bridge._cli.command_line import run_command_line
 
         run_command_line(guard)

@@ -29,7 +29,6 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
 from mcp_bridge._policies.approvals.policy import get_socket_folder
 from mcp_bridge._runtime.thread_pool import make_call_soon
-from mcp_bridge._runtime.unix_sockets import has_unix_sockets
 from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
 from mcp_bridge._web.operator_socket import list_sockets
 
@@ -54,9 +53,6 @@ _OUTCOMES = {
 def answer_bridges(options: AnswerOptions) -> None:
     """Answer the requests of the bridges with these settings, until Ctrl-C or end of input. Raises ConfigError."""
     settings = load_approval_settings(options.file)
-    if not has_unix_sockets():
-        problem = "approvals in a terminal need Unix sockets, which this system lacks"
-        raise ConfigError(problem, hint="Use a client that supports elicitation, or the page (http.page)")
     if settings.approvals.terminal is None:
         raise ConfigError("approvals in a terminal are switched off", where="approvals.terminal", hint="Set it to true")
     report(f"Waiting for approval requests about the calls of {settings.path}. Press Ctrl-C to stop.")

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from mcp_bridge._cli.exits import run_and_exit
 from mcp_bridge._cli.garbage_collection import enable_collections
 from mcp_bridge._cli.parameters import parse_arguments
 from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._cli.text_streams import configure_streams
 
 if TYPE_CHECKING:
-    from mcp_bridge._runtime.supervisor import Supervisor
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
 
 
 def run_command_line(guard: Supervisor | None = None) -> NoReturn:
     """Run the command line and exit with its code. `guard` is the process guard, if one is running."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # The encoding of the terminal may not have all characters.
-            stream.reconfigure(errors="backslashreplace")
+    configure_streams()
     run_and_exit(lambda: _run_command(sys.argv[1:], guard))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
 import threading
 import webbrowser
 from typing import TYPE_CHECKING
@@ -23,17 +22,16 @@ from mcp_bridge._cli.serve import (
     run_http_server,
 )
 from mcp_bridge._cli.target import RELOAD_HINT, can_reload, hide_secrets, load_target
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._web.subject import PageOptions
 
 if TYPE_CHECKING:
-    from mcp_bridge._runtime.supervisor import Supervisor
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
 
 TOKEN_BYTES = 24
 """The number of random bytes in the token."""
-_BROWSER_VARIABLES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""A browser with a window needs one of these variables, except on macOS and Windows."""
 
 
 def serve_page(options: DevOptions, guard: Supervisor | None) -> None:
@@ -79,7 +77,7 @@ def _choose_port(host: str, port: int) -> int:
 
 
 def _open_page(url: str) -> None:
-    if sys.platform in ("darwin", "win32") or any(map(os.environ.get, _BROWSER_VARIABLES)):
+    if system.has_browser(os.environ):
         # Some browsers block until their window is closed.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     else:

@@ -13,7 +13,6 @@ import contextlib
 import json
 import queue
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
 from mcp_bridge._integrations.amplifier.validation.structure import ExaminedModule, check_structure, find_module
 from mcp_bridge._isolation import worker_system
 from mcp_bridge._protocol.line_channel import BlockingLineChannel, InvalidLine
-from mcp_bridge._runtime import process_group
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.terminal_text import escape_line
 
@@ -124,13 +123,14 @@ class Probe:
         self._reports: queue.Queue[Any] = queue.Queue()
         self._stderr = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - it is read after the end of the process
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            process_group.wrap_command(COMMAND),
+            system.wrap_command(COMMAND),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             cwd=folder,
-            start_new_session=True,
+            **system.make_child_options(),
         )
+        self._group = system.ProcessGroup(self._process.pid)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         channel = BlockingLineChannel(self._process.stdout.fileno(), self._process.stdin.fileno(), MAX_LINE)
@@ -171,13 +171,13 @@ class Probe:
     def end(self) -> None:
         """Let the supervisor end the process. If this takes too long, kill the whole group."""
         if self._process.poll() is None:
-            process_group.terminate_supervisor(self._process.pid)
+            self._group.terminate()
             # The module may have stopped the supervisor.
-            if sys.platform != "win32":
-                self._process.send_signal(signal.SIGCONT)
+            self._group.resume()
             self._wait_for_exit(KILL_TIMEOUT)
-        process_group.kill_group(self._process.pid)
+        self._group.kill()
         self._process.wait()
+        self._group.close()
 
     def describe_end(self) -> str:
         """Describe how the process has ended, with the end of its stderr."""

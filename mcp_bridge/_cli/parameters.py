@@ -6,14 +6,13 @@ here if they are plain.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from mcp_bridge._runtime.platform import system
+
 T = TypeVar("T")
-_EXPANDED_CHARACTERS = frozenset("*?[~$%")
-"""Typer expands words with these characters on Windows, because shells there do not."""
 
 
 class Argument:
@@ -38,7 +37,8 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
     Return None if only typer can parse it, or report its error: if a value is empty or begins with `-`, an option is
     unknown, or there are too many arguments.
     """
-    if sys.platform == "win32" and not _EXPANDED_CHARACTERS.isdisjoint("".join(words)):
+    # Typer expands such words on Windows.
+    if not system.EXPANDED_CHARACTERS.isdisjoint("".join(words)):
         return None
     hints = get_type_hints(options, include_extras=True)
     arguments = [field for field, hint in hints.items() if isinstance(get_args(hint)[1], Argument)]

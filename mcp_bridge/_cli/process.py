@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.process_tree import end_descendants
 from mcp_bridge._runtime.stderr_relay import relay_stderr
-from mcp_bridge._runtime.supervisor import GRACE, Supervisor
 from mcp_bridge._transports.shutdown import ShutdownSignals
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
 
 
 @contextlib.contextmanager
@@ -17,6 +21,6 @@ def manage_process(guard: Supervisor | None) -> Iterator[ShutdownSignals]:
 
     If a process guard is running, it ends the descendants, even after a crash.
     """
-    cleanup = end_descendants(GRACE) if guard is None else contextlib.nullcontext()
+    cleanup = end_descendants(system.GRACE) if guard is None else contextlib.nullcontext()
     with ShutdownSignals(lasting=True, guard=guard) as signals, relay_stderr(), cleanup:
         yield signals

@@ -18,11 +18,11 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._engine.plugins import make_store
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin, reserve_stdio
-from mcp_bridge._runtime.supervisor import Supervisor
 from mcp_bridge._transports.shutdown import ShutdownSignals
 
 if TYPE_CHECKING:
     from mcp_bridge._desktop.client import ServerEntry
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
     from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.access import Access
     from mcp_bridge._transports.http.app import HttpOptions, MetricsRenderer

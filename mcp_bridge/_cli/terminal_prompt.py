@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
@@ -13,6 +11,7 @@ from mcp_bridge._cli.choices import find_choice
 from mcp_bridge._cli.form_fields import CONFIRMATION, YES, FormField, list_fields
 from mcp_bridge._cli.output import report
 from mcp_bridge._contracts.question import Answer, Form, Link, Question
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
 
 if TYPE_CHECKING:
@@ -118,8 +117,4 @@ class TerminalPrompt:
 
     def _discard_input(self) -> None:
         """Discard earlier input: it cannot be an answer to the question."""
-        if sys.platform != "win32":
-            import termios
-
-            with suppress(termios.error):
-                termios.tcflush(self._input.fd, termios.TCIFLUSH)
+        system.discard_input(self._input.fd)

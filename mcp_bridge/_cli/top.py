@@ -24,8 +24,8 @@ from mcp_bridge._cli.serve import DEFAULT_ADDRESS
 from mcp_bridge._cli.server_address import find_address
 from mcp_bridge._cli.target import find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.terminal_text import escape_line
-from mcp_bridge._runtime.unix_sockets import has_unix_sockets
 from mcp_bridge._web.client import OperatorClient, OperatorError, OperatorEvent
 from mcp_bridge._web.operator_socket import list_sockets
 
@@ -87,7 +87,7 @@ def _find_server(options: TopOptions) -> OperatorClient:
 
 def _list_private_sockets(settings: Settings) -> Sequence[Path]:
     """Return the private sockets of the running servers with these settings, the latest last. Raises ConfigError."""
-    if settings.approvals.terminal is None or not has_unix_sockets():
+    if settings.approvals.terminal is None:
         return ()
     from mcp_bridge._policies.approvals.policy import get_socket_folder
 
@@ -276,25 +276,11 @@ def _render_table(console: Console, table: CallTable) -> RenderableType:
 
 @contextmanager
 def _read_keys(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` when the user types `q` inside the block. On Windows, only Ctrl-C ends the command."""
-    if sys.platform == "win32":
-        yield
-        return
-    import termios
-    import tty
+    """Set `stop` when the user types `q` inside the block."""
 
-    loop = asyncio.get_running_loop()
-    terminal_mode = termios.tcgetattr(0)
-
-    def handle_keys() -> None:
-        keys = os.read(0, 64)
+    def handle_keys(keys: bytes) -> None:
         if not keys or b"q" in keys.lower():
             stop.set()
 
-    tty.setcbreak(0)
-    loop.add_reader(0, handle_keys)
-    try:
+    with system.watch_keys(handle_keys):
         yield
-    finally:
-        loop.remove_reader(0)
-        termios.tcsetattr(0, termios.TCSADRAIN, terminal_mode)

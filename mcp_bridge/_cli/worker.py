@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mcp_bridge._app.serve import run_on_event_loop, run_worker
 from mcp_bridge._cli import logs
@@ -14,7 +15,9 @@ from mcp_bridge._cli.target import load_target
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.tasks import MEMORY
 from mcp_bridge._runtime.stdio_descriptors import detach_stdin
-from mcp_bridge._runtime.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
 
 
 def run_tasks(options: WorkerOptions, guard: Supervisor | None) -> None:

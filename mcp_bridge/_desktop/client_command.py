@@ -10,6 +10,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, ServerEntry
 from mcp_bridge._desktop.entries import find_references, format_reference
 from mcp_bridge._desktop.locations import find_program
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._settings.documents.syntax import UnsafeEdit
 
 COMMAND_TIMEOUT = 90.0
@@ -68,6 +69,7 @@ def build_remove_command(client: Client, place: ConfigPlace, name: str, program:
 def run_client_command(argv: Sequence[str], machine: Machine) -> str:
     """Run a client's command without a shell and without input. Return its output. Raises UnsafeEdit if it fails."""
     try:
+        system.check_command(argv)
         process = subprocess.run(  # noqa: S603 - the program is the client's own, from the user's PATH
             argv,
             cwd=machine.folder,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 
 MAX_BYTES = 64 << 20
@@ -26,9 +27,6 @@ BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-# Without it, opening a pipe in the place of the file would wait for a writer.
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
 _NO_FILE = "not a file but a folder, a pipe or a device"
 _MOVE_IT = "Move it out of the way."
@@ -187,7 +185,8 @@ def _read_bytes(target: Path, path: Path) -> bytes | None:
     if os.path.isdir(target):
         raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
     try:
-        file = os.open(target, os.O_RDONLY | _NONBLOCK | _BINARY)
+        # A pipe may be in the place of the file.
+        file = os.open(target, os.O_RDONLY | system.OPEN_NOW | system.OPEN_BINARY)
     except FileNotFoundError:
         return None
     with open(file, "rb") as stream:
@@ -238,9 +237,7 @@ def _write_temporary_file(target: Path, data: bytes) -> Path:
             os.fsync(file)
         if target.exists():
             status = target.stat()
-            if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
-                with contextlib.suppress(PermissionError):
-                    os.chown(new, status.st_uid, status.st_gid)
+            system.copy_owner(status, new)
             shutil.copystat(target, new)
             os.utime(new)
     except BaseException:
@@ -255,7 +252,7 @@ def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(timestamp // 10**9))
         copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{timestamp % 10**9:09}")
         try:
-            file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode or _PRIVATE)
+            file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.OPEN_BINARY, mode or _PRIVATE)
         except FileExistsError:
             continue
         try:

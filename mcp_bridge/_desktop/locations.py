@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._desktop.client import Client, ConfigPlace, Machine, System
+from mcp_bridge._desktop.client import Client, ConfigPlace, Machine
+from mcp_bridge._runtime.platform import system
 
 _VARIABLE = re.compile(r"\{(?P<name>[A-Z_]+):-(?P<default>[^}]*)\}")
 
@@ -20,17 +19,16 @@ def detect_machine() -> Machine:
     try:
         home = Path.home()
     except RuntimeError:
-        raise ConfigError("this user has no home folder", hint="Set HOME.") from None
-    if not home.is_absolute() or (os.name == "posix" and os.environ.get("HOME") == ""):
-        hint = "Set HOME to the absolute path of your home folder."
-        raise ConfigError("not an absolute path", where="HOME", hint=hint)
+        raise ConfigError("this user has no home folder", hint=f"Set {system.HOME_VARIABLE}.") from None
+    variable = system.HOME_VARIABLE
+    if not home.is_absolute() or os.environ.get(variable) == "":
+        hint = f"Set {variable} to the absolute path of your home folder."
+        raise ConfigError("not an absolute path", where=variable, hint=hint)
     try:
         folder = Path.cwd()
     except OSError:
         raise ConfigError("the current folder no longer exists", hint="Change to another one.") from None
-    systems: dict[str, System] = {"darwin": "darwin", "win32": "win32"}
-    system = systems.get(sys.platform, "linux")
-    return Machine(system=system, home=home, environ=dict(os.environ), folder=folder)
+    return Machine(system=system.NAME, home=home, environ=dict(os.environ), folder=folder)
 
 
 def find_place(client: Client, scope: str | None) -> ConfigPlace:
@@ -73,7 +71,7 @@ def is_client_installed(client: Client, machine: Machine) -> bool:
 
 
 def find_program(name: str, machine: Machine) -> str | None:
-    return shutil.which(name, path=machine.environ.get("PATH", ""))
+    return system.locate_program(name, machine.environ.get("PATH", ""))
 
 
 def resolve_server_keys(place: ConfigPlace, machine: Machine) -> Sequence[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from mcp_bridge._isolation.order import WorkerLimits
+from mcp_bridge._runtime.platform import system
 
 _CLOCK_ERROR = 1.0
 """Seconds by which the start of a process may seem too early. Linux counts from a boot time in whole seconds."""
@@ -19,28 +19,11 @@ if TYPE_CHECKING:
 
 def apply_limits(limits: WorkerLimits, *, is_contained: bool) -> None:
     """Apply the limits to this process. Its children inherit them. A container limits the memory itself."""
-    if sys.platform == "win32":
-        return
-    import resource
-
+    numbers = {"NOFILE": limits.files, "FSIZE": limits.file_size, "CORE": 0}
     if not is_contained:
-        _lower_limit(resource.RLIMIT_AS, limits.memory)
-    _lower_limit(resource.RLIMIT_NOFILE, limits.files)
-    _lower_limit(resource.RLIMIT_FSIZE, limits.file_size)
-    _lower_limit(resource.RLIMIT_CORE, 0)
-    # By default, SIGXFSZ ends a process that writes too large a file. Without the signal, writing raises OSError.
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
-def _lower_limit(which: int, limit: int) -> None:
-    import resource
-
-    _, hard_limit = resource.getrlimit(which)
-    if hard_limit != resource.RLIM_INFINITY:
-        limit = min(limit, hard_limit)
-    # macOS does not support a limit of the address space.
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(which, (limit, limit))
+        numbers["AS"] = limits.memory
+    system.limit_resources(numbers)
+    system.ignore_file_size_signal()
 
 
 def list_processes(pid: int) -> frozenset[psutil.Process]:

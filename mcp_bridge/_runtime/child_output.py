@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections import deque
 
 import anyio
 from anyio.abc import ByteReceiveStream
 
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.stderr_relay import READER_TIMEOUT, write_nowait
 from mcp_bridge._runtime.terminal_text import escape_line
 from mcp_bridge._runtime.token_bucket import TokenBucket
 
-STDERR = None if sys.platform == "win32" else subprocess.PIPE
+STDERR = subprocess.PIPE if system.POLLS_PIPES else None
 """The stderr of child processes, as a parameter of subprocess. On Windows they inherit stderr."""
 RATE = 1024**2
 """The bytes per second that a process may print in the long run. With more output, it has to wait."""

@@ -13,6 +13,8 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from mcp_bridge._runtime.platform import system
+
 READER_TIMEOUT = 1.0
 """Seconds to wait for the client to read before output is dropped. When the client reads again, the relay continues."""
 _WRITE_SIZE = 4_096
@@ -59,11 +61,11 @@ class StderrRelay:
 
         It does not wait for the end of the input, because processes of tools may hold it open.
         """
-        import select
+        from mcp_bridge._runtime.platform.streams import streams
 
-        poll = select.poll()
+        poll = streams.make_poll()
         for number in (self._source, self._stopped):
-            poll.register(number, select.POLLIN)
+            poll.register(number, streams.POLLIN)
         while self._source in dict(poll.poll()) and (data := os.read(self._source, _READ_SIZE)):
             if self._dropped and _can_write(self.target, 0):
                 data = self._report_dropped() + data
@@ -120,16 +122,16 @@ def write_nowait(descriptor: int, data: bytes) -> int:
 
 def _can_write(descriptor: int, timeout: float) -> bool:
     """Whether the descriptor has room, or the reader has closed its end, within `timeout` seconds."""
-    import select
+    from mcp_bridge._runtime.platform.streams import streams
 
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
+    poll = streams.make_poll()
+    poll.register(descriptor, streams.POLLOUT)
     return bool(poll.poll(timeout * 1000))
 
 
 def _may_block(descriptor: int) -> bool:
     """Whether the descriptor is a pipe or a socket, on a system where these can be polled."""
-    if sys.platform == "win32":
+    if not system.POLLS_PIPES:
         return False
     try:
         mode = os.fstat(descriptor).st_mode

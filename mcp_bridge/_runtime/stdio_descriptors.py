@@ -19,9 +19,12 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._runtime.event_loop import is_on_asyncio
+from mcp_bridge._runtime.platform import system
 
 if TYPE_CHECKING:
-    import select
+    import socket
+
+    from mcp_bridge._runtime.platform.streams import Poll
 
 T = TypeVar("T")
 
@@ -33,8 +36,6 @@ WRITE_SIZE = 4_096
 """PIPE_BUF, the number of bytes that a pipe takes without blocking when it polls as writable."""
 WRITE_AT_ONCE = 65_536
 """The maximum number of bytes to write before other tasks run."""
-BINARY = getattr(os, "O_BINARY", 0)
-"""The flag of Windows that keeps line ends unchanged; 0 elsewhere."""
 
 
 class StdioPipes(NamedTuple):
@@ -62,7 +63,7 @@ def reserve_stdio(
     pipes = StdioPipes(os.dup(source), os.dup(sink))
     if not (keeps_terminal and os.isatty(source)):
         _replace_by_null(source)
-    os.dup2(elsewhere, sink, inheritable=True)
+    system.redirect_descriptor(elsewhere, sink)
     stdout = sys.stdout
     was_line_buffered = isinstance(stdout, TextIOWrapper) and stdout.line_buffering
     _set_line_buffering(stdout, True)
@@ -73,8 +74,8 @@ def reserve_stdio(
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
         _set_line_buffering(stdout, was_line_buffered)
-        os.dup2(pipes.source, source, inheritable=True)
-        os.dup2(pipes.sink, sink, inheritable=True)
+        system.redirect_descriptor(pipes.source, source)
+        system.redirect_descriptor(pipes.sink, sink)
         os.close(pipes.source)
         os.close(pipes.sink)
 
@@ -101,25 +102,32 @@ def detach_stdin(source: int = 0) -> Iterator[None]:
     try:
         yield
     finally:
-        os.dup2(copy, source, inheritable=True)
+        system.redirect_descriptor(copy, source)
         os.close(copy)
 
 
 def _replace_by_null(source: int) -> None:
-    null = os.open(os.devnull, os.O_RDONLY | BINARY)
-    os.dup2(null, source, inheritable=True)
+    null = os.open(os.devnull, os.O_RDONLY | system.OPEN_BINARY)
+    system.redirect_descriptor(null, source)
     os.close(null)
 
 
 class Descriptor:
-    """Reads and writes a descriptor after polling it, or in a thread where polling is impossible (files, Windows)."""
+    """Reads and writes a descriptor after polling it, or in a thread where polling is impossible (files, Windows).
 
-    def __init__(self, fd: int) -> None:
+    `connected` is the socket, on systems where sockets are no descriptors (Windows).
+    """
+
+    def __init__(self, fd: int, connected: socket.socket | None = None) -> None:
         self.fd = fd
-        self._polls = sys.platform != "win32"
+        self._socket = connected
+        self._polls = system.POLLS_PIPES
 
     async def read(self, most: int = READ_SIZE) -> bytes:
         """Return some bytes, or none at the end."""
+        if self._socket is not None:
+            await anyio.wait_readable(self._socket)
+            return self._socket.recv(most)
         return await self._run_when_ready(anyio.wait_readable, partial(os.read, self.fd, most))
 
     async def read_all(
@@ -187,6 +195,10 @@ class Descriptor:
 
     async def write(self, data: bytes | bytearray) -> None:
         """Write all of `data`. Raises OSError when the reader has gone."""
+        if self._socket is not None:
+            # A socket cannot be watched for reading and writing at once (anyio 4.16, `_asyncio_selector_thread`).
+            await to_thread.run_sync(self._socket.sendall, data, abandon_on_cancel=True)
+            return
         view = memoryview(data)
         while view:
             count = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
@@ -203,16 +215,16 @@ class Descriptor:
         return count
 
     @cached_property
-    def _poll(self) -> select.poll:
-        import select
+    def _poll(self) -> Poll:
+        from mcp_bridge._runtime.platform.streams import streams
 
-        return self._make_poll(select.POLLOUT)
+        return self._make_poll(streams.POLLOUT)
 
-    def _make_poll(self, events: int) -> select.poll:
+    def _make_poll(self, events: int) -> Poll:
         """Return a poll of the descriptor for these events. A hang-up is always reported."""
-        import select
+        from mcp_bridge._runtime.platform.streams import streams
 
-        poll = select.poll()
+        poll = streams.make_poll()
         poll.register(self.fd, events)
         return poll
 
@@ -243,3 +255,10 @@ class Descriptor:
             with contextlib.suppress(BlockingIOError):
                 return act()
         return await to_thread.run_sync(act, abandon_on_cancel=True)
+
+
+def make_socket_descriptor(connected: socket.socket) -> Descriptor:
+    """Return a descriptor for reading and writing a socket."""
+    if system.POLLS_PIPES:
+        return Descriptor(connected.fileno())
+    return Descriptor(connected.fileno(), connected)

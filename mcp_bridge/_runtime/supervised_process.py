@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import Process
 
 from mcp_bridge._runtime import child_output, process_group
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
-from mcp_bridge._runtime.supervisor import WORKER_GRACE
 
 SUPERVISOR_TIMEOUT = 1.5
 """Seconds that a supervisor may take to end its processes, in addition to its grace periods."""
@@ -46,7 +46,7 @@ async def start_process(
     on_print: PrintListener | None = None,
     cleanup: Sequence[str] = (),
 ) -> SupervisedProcess:
-    """Start a command below a supervisor. Raises OSError, or ValueError if a word has a null character.
+    """Start a command below a supervisor. Raises OSError, or ValueError for an invalid argument.
 
     Args:
         command: The program and its arguments.
@@ -59,17 +59,14 @@ async def start_process(
     """
     (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
     try:
-        # If the start were cancelled after the process exists, the process would have no owner to end it.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                process_group.wrap_command(command, grace=grace, cleanup=cleanup),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=child_output.STDERR,
-                env=env,
-                cwd=directory,
-                start_new_session=True,
-            )
+        process, group = await process_group.open_process(
+            system.wrap_command(command, grace=grace, cleanup=cleanup),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=child_output.STDERR,
+            env=env,
+            cwd=directory,
+        )
     except BaseException:
         os.close(source)
         os.close(sink)
@@ -77,22 +74,30 @@ async def start_process(
     finally:
         os.close(stdin)
         os.close(stdout)
-    return SupervisedProcess(process, source, sink, label, grace, on_print)
+    return SupervisedProcess(process, group, source, sink, label, grace, on_print)
 
 
 class SupervisedProcess:
     """A process of `start_process`. `input` and `output` are its pipes."""
 
     def __init__(
-        self, process: Process, source: int, sink: int, label: str, grace: float, on_print: PrintListener | None
+        self,
+        process: Process,
+        group: system.ProcessGroup,
+        source: int,
+        sink: int,
+        label: str,
+        grace: float,
+        on_print: PrintListener | None,
     ) -> None:
         self.output = Descriptor(source)
         self.input = Descriptor(sink)
         self._process = process
+        self._group = group
         self._lines = child_output.LineLabeller(label)
         self._on_print = on_print
         self._grace = grace
-        self._end_timeout = WORKER_GRACE + grace + SUPERVISOR_TIMEOUT
+        self._end_timeout = system.WORKER_GRACE + grace + SUPERVISOR_TIMEOUT
         self._is_input_closed = False
         self._reading = anyio.CancelScope()
         self._has_run = anyio.Event()
@@ -135,7 +140,7 @@ class SupervisedProcess:
         """Let the supervisor end the process now, even if it ignores the end of its input. `end` has to follow."""
         self._end_timeout = self._grace + SUPERVISOR_TIMEOUT
         if self.returncode is None:
-            process_group.terminate_supervisor(self.pid)
+            self._group.terminate()
         self.stop()
 
     def close_input(self) -> None:
@@ -158,8 +163,9 @@ class SupervisedProcess:
             tasks.start_soon(self._discard_output)
             tasks.start_soon(self._relay_stderr)
             await self.wait_for_exit(self._end_timeout)
-            process_group.kill_group(self.pid)
+            self._group.kill()
             await self._process.wait()
+            self._group.close()
             with anyio.move_on_after(OUTPUT_TIMEOUT):
                 await self._relayed.wait()
             tasks.cancel_scope.cancel()

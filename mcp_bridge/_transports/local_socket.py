@@ -1,16 +1,15 @@
-"""The transport of shared servers: many clients over one Unix socket, each with lines as over stdio.
+"""The transport of shared servers: many clients over one local endpoint, each with lines as over stdio.
 
 A connection begins in one of two ways. A client sends a line with a random token of its choice, which stays its
 identity if it connects again. The server responds with a line of JSON, `{"drain": 10.0}`, and then both send messages.
-A connection that begins with an HTTP request is for the operator API.
+A connection that begins with an HTTP request is for the operator API, and one that begins with `STOP` ends the server
+as SIGTERM does, because Windows has no such signal.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import select
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
@@ -22,10 +21,11 @@ from anyio.abc import TaskGroup
 
 from mcp_bridge._protocol.peer.connection import RequestCounter
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
-from mcp_bridge._runtime.descriptors import raise_descriptor_limit
-from mcp_bridge._runtime.stdio_descriptors import Descriptor
+from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.local_connection import LocalListener
+from mcp_bridge._runtime.platform.streams import streams
+from mcp_bridge._runtime.stdio_descriptors import Descriptor, make_socket_descriptor
 from mcp_bridge._runtime.tasks import Notifier, TaskOwner, own_tasks
-from mcp_bridge._runtime.unix_sockets import is_same_user
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.shutdown import CLOSE_TIMEOUT, DRAIN_TIMEOUT, ShutdownSignals, drain_calls
 from mcp_bridge._transports.stdio import StdioReader
@@ -38,20 +38,23 @@ GREETING_TIMEOUT = 10.0
 """Seconds in which a client has to send its token."""
 HTTP_METHODS = (b"GET ", b"POST")
 """The first bytes of requests of the operator API. Tokens have no upper-case letters."""
+STOP = b"STOP"
+"""The first bytes of a request to stop."""
 RETRY_INTERVAL = 0.1
 """Seconds after which an idle server tries to end again, if a client was just connecting."""
 
 
-class LocalListener(NamedTuple):
-    """The socket of a shared server.
+class SharedListener(NamedTuple):
+    """The local endpoint of a shared server.
 
     Attributes:
+        endpoint: The listening socket.
         lock: The lock that a client holds while it starts or connects to a server. It yields whether it was free.
         is_current: Returns False once new clients start another server, because the settings have changed.
         files: The files of the server, such as its socket. They are removed at its end.
     """
 
-    socket: socket.socket
+    endpoint: LocalListener
     lock: Callable[[], AbstractContextManager[bool]]
     is_current: Callable[[], bool]
     files: tuple[Path, ...] = ()
@@ -63,7 +66,7 @@ OperatorHandler = Callable[[socket.socket, Callable[[], int]], Awaitable[None]]
 
 async def serve(
     endpoint: Endpoint,
-    listener: LocalListener,
+    listener: SharedListener,
     serve_operator: OperatorHandler,
     *,
     idle: float,
@@ -74,7 +77,7 @@ async def serve(
 
     After a signal, the calls in flight have `drain` seconds to end.
     """
-    raise_descriptor_limit()
+    system.raise_descriptor_limit()
     with signals or ShutdownSignals() as active_signals:
         async with anyio.create_task_group() as group:
             await group.start(endpoint.run)
@@ -92,7 +95,7 @@ class LocalSocketServer:
     def __init__(
         self,
         endpoint: Endpoint,
-        listener: LocalListener,
+        listener: SharedListener,
         serve_operator: OperatorHandler,
         tasks: TaskOwner,
         *,
@@ -114,16 +117,15 @@ class LocalSocketServer:
         self._accept_scope = anyio.CancelScope()
         self._was_used = False
         self._is_stopping = False
-        self._socket_file = self._identify_socket_file()
 
     async def run(self) -> None:
         """Serve clients until the server is idle or stopped, and all of them are served."""
-        self._listener.socket.setblocking(False)
+        self._listener.endpoint.socket.setblocking(False)
         async with anyio.create_task_group() as clients:
             clients.start_soon(self._stop_when_idle)
-            with self._listener.socket, self._accept_scope:
+            with self._listener.endpoint.socket, self._accept_scope:
                 while True:
-                    await anyio.wait_readable(self._listener.socket)
+                    await anyio.wait_readable(self._listener.endpoint.socket)
                     try:
                         self._accept_pending(clients)
                     except OSError as error:
@@ -147,30 +149,18 @@ class LocalSocketServer:
             return
         self._is_stopping = True
         # If another server has replaced the socket, the files are those of the other server.
-        if self._identify_socket_file() == self._socket_file:
+        if self._listener.endpoint.owns_path():
             for path in self._listener.files:
                 path.unlink(missing_ok=True)
         self._accept_scope.cancel()
         self._change_connections(0)
 
-    def _identify_socket_file(self) -> tuple[int, int] | None:
-        """Return the identity of the socket's file, or None if it was removed."""
-        try:
-            status = os.stat(self._listener.socket.getsockname())
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
-
     def _accept_pending(self, clients: TaskGroup) -> None:
         """Accept the waiting clients. Raises OSError."""
         with suppress(BlockingIOError):
             while True:
-                client, _ = self._listener.socket.accept()
-                if is_same_user(client):
-                    clients.start_soon(self._serve_client, client)
-                else:
-                    logger.warning("rejected a connection from another user to the shared server")
-                    client.close()
+                client, _ = self._listener.endpoint.socket.accept()
+                clients.start_soon(self._admit_client, client)
 
     async def _stop_when_idle(self) -> None:
         """Close the socket once the server has been idle for long enough, and no client is connecting."""
@@ -186,41 +176,52 @@ class LocalSocketServer:
                 continue
             with self._listener.lock() as is_locked:
                 # A client may have connected, but not be accepted yet.
-                poll = select.poll()
-                poll.register(self._listener.socket, select.POLLIN)
+                poll = streams.make_poll()
+                poll.register(self._listener.endpoint.socket.fileno(), streams.POLLIN)
                 if is_locked and not self._connected and not poll.poll(0):
                     logger.info("the shared server ends, because no client is connected")
                     self._close()
                     return
             await anyio.sleep(RETRY_INTERVAL)
 
+    async def _admit_client(self, client: socket.socket) -> None:
+        """Serve a client, unless it is of another user."""
+        with client:
+            if await self._listener.endpoint.admit(client):
+                await self._serve_client(client)
+            else:
+                logger.warning("rejected a connection from another user to the shared server")
+
     async def _serve_client(self, client: socket.socket) -> None:
         # The socket is polled before each read. A write that is not possible immediately has to wait, not to fail.
         client.setblocking(True)
-        with client:
-            self._change_connections(1)
-            try:
-                if await _is_http(client):
-                    await self._serve_operator(client.dup(), lambda: len(self._readers))
-                    return
-                token = await _read_token(Descriptor(client.fileno()))
-                if token is not None and not self._is_stopping:
-                    client.sendall(json.dumps({"drain": self._drain}).encode() + b"\n")
-                    self._was_used = True
-                    await self._serve_messages(client, token)
-            except OSError as error:
-                logger.debug("a client has disconnected: %s", error)
-            finally:
-                self._change_connections(-1)
+        self._change_connections(1)
+        try:
+            beginning = await _peek(client)
+            if beginning == STOP:
+                await self.stop()
+                return
+            if beginning in HTTP_METHODS:
+                await self._serve_operator(client.dup(), lambda: len(self._readers))
+                return
+            token = await _read_token(make_socket_descriptor(client))
+            if token is not None and not self._is_stopping:
+                client.sendall(json.dumps({"drain": self._drain}).encode() + b"\n")
+                self._was_used = True
+                await self._serve_messages(client, token)
+        except OSError as error:
+            logger.debug("a client has disconnected: %s", error)
+        finally:
+            self._change_connections(-1)
 
     async def _serve_messages(self, connected: socket.socket, token: str) -> None:
-        writer = MessageWriter(Descriptor(connected.fileno()))
+        writer = MessageWriter(make_socket_descriptor(connected))
         principal = f"local/{token}"
         key = f"principal/{principal}"
         client = self._endpoint.connect(
             writer, self._tasks, self.counter, principal=principal, client=key, transport="socket"
         )
-        reader = StdioReader(Descriptor(connected.fileno()), writer, client, on_end=lambda: None)
+        reader = StdioReader(make_socket_descriptor(connected), writer, client, on_end=lambda: None)
 
         async def write() -> None:
             await writer.run()
@@ -244,12 +245,12 @@ class LocalSocketServer:
         self._change.notify()
 
 
-async def _is_http(client: socket.socket) -> bool:
-    """Return whether a connection begins as HTTP, without reading from it."""
+async def _peek(client: socket.socket) -> bytes:
+    """Return the first four bytes of a connection, without reading them, or fewer if it sends nothing else."""
     with anyio.move_on_after(GREETING_TIMEOUT):
         await anyio.wait_readable(client)
-        return client.recv(4, socket.MSG_PEEK) in HTTP_METHODS
-    return False
+        return client.recv(4, socket.MSG_PEEK)
+    return b""
 
 
 async def _read_token(source: Descriptor) -> str | None:

@@ -22,10 +22,11 @@ from anyio.abc import TaskStatus
 
 from mcp_bridge._protocol.peer.connection import Message, RequestCounter
 from mcp_bridge._runtime.event_loop import is_importing, wake_on_signals
-from mcp_bridge._runtime.supervisor import Supervisor
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.thread_pool import CallSoon, make_call_soon
 
 if TYPE_CHECKING:
+    from mcp_bridge._runtime.platform.server_supervisor import Supervisor
     from mcp_bridge._server.endpoint import Endpoint
 
 logger = logging.getLogger("mcp_bridge.transports")
@@ -79,7 +80,7 @@ class Interrupted(BaseException):
 
 
 class ShutdownSignals:
-    """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored) inside the block.
+    """Handles SIGINT, SIGTERM and SIGHUP (unless it is ignored), on Windows SIGBREAK, inside the block.
 
     What a signal does depends on the phase:
 
@@ -120,11 +121,7 @@ class ShutdownSignals:
         self._depth += 1
         if self._depth == 1 and self._is_enabled and threading.current_thread() is threading.main_thread():
             self._end_lock.acquire()
-            numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
-            hangup = getattr(signal, "SIGHUP", None)
-            # An ignored SIGHUP stays ignored, as under `nohup`.
-            if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-                numbers.append(hangup)
+            numbers = system.list_shutdown_signals()
             if self._guard is not None:
                 numbers.append(self._guard.relay_signal)
             for number in numbers:

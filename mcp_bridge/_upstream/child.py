@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._protocol.peer.line_writer import MessageWriter
 from mcp_bridge._runtime import process_group
 from mcp_bridge._runtime.line_splitter import LineSplitter
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.supervised_process import OUTPUT_TIMEOUT, SupervisedProcess, start_process
 from mcp_bridge._upstream.messages import (
     MAX_MESSAGE,
@@ -113,11 +113,10 @@ class LaunchCommand:
 
     def _find_program(self, search_path: str) -> str:
         """Return the path of the program. Raises SourceError."""
-        if "/" not in self.command:
-            program = shutil.which(self.command, path=search_path)
-        else:
-            path = self.directory / self.command
-            program = str(path) if os.access(path, os.X_OK) and path.is_file() else None
+        command = self.command
+        if system.is_path(command):
+            command = str(self.directory / command)
+        program = system.locate_program(command, search_path)
         if program is not None:
             return program
         if " " in self.command.strip():

@@ -109,7 +109,9 @@ class OperatorClient:
     def _make_http_client(self) -> httpx2.AsyncClient:
         transport = None
         if self._socket is not None:
-            transport = httpx2.AsyncHTTPTransport(uds=str(self._socket))
+            from mcp_bridge._runtime.http_client.local_transport import make_local_transport
+
+            transport = make_local_transport(self._socket)
         return httpx2.AsyncClient(headers=self._headers, timeout=TIMEOUT, transport=transport)
 
     async def _read_events(self, response: httpx2.Response) -> AsyncIterator[OperatorEvent]:

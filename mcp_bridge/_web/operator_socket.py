@@ -22,10 +22,12 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._runtime.event_loop import is_on_asyncio
-from mcp_bridge._runtime.unix_sockets import create_private_folder, has_unix_sockets, is_same_user
+from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.endpoints import endpoints
 
 if TYPE_CHECKING:
     from mcp_bridge._policies.approvals.desk import QuestionDesk
+    from mcp_bridge._runtime.platform.local_connection import LocalListener
     from mcp_bridge._transports.http1.asgi import Receive, Scope, Send
     from mcp_bridge._transports.http1.pool import ConnectionPool
     from mcp_bridge._web.api import OperatorApi
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_bridge.approvals")
 
 SUFFIX = ".sock"
+BACKLOG = 128
+"""The number of connections that may wait."""
 MAX_TRIES = 5
 """The maximum number of attempts to open a socket while other servers remove the folder at their end."""
 CLOSE_TIMEOUT = 0.5
@@ -52,11 +56,7 @@ class OperatorConnections:
         self._lock = anyio.Lock()
 
     async def serve_connection(self, connection: socket.socket) -> None:
-        """Serve an accepted connection, unless it is of another user."""
-        if not is_same_user(connection):
-            logger.warning("rejected a connection from another user to the private socket")
-            connection.close()
-            return
+        """Serve an accepted connection of this user."""
         try:
             pool = await self._open_pool()
             connection.setblocking(False)
@@ -111,22 +111,19 @@ class OperatorSocket:
 
     async def run(self) -> None:
         """Serve the socket until cancelled. If no socket can be opened, log the reason, and ask no user."""
-        if not has_unix_sockets():
-            logger.info("approvals in a terminal are not available: this system has no Unix sockets")
-            return
         if not is_on_asyncio():
             logger.info("approvals in a terminal are not available: this event loop is not asyncio")
             return
         path = self._folder / f"{os.getpid()}-{token_hex(4)}{SUFFIX}"
         try:
-            listening = self._listen(path)
+            listener = self._listen(path)
         except OSError as error:
             logger.warning("approvals in a terminal are not available: %s", error)
             return
         try:
             self._desk.is_open = True
-            with listening:
-                await self._accept_connections(listening)
+            with listener.socket:
+                await self._accept_connections(listener)
         finally:
             self._desk.is_open = False
             # Removing the folder fails if another server has a socket there.
@@ -135,37 +132,52 @@ class OperatorSocket:
                 self._folder.rmdir()
             await self._connections.close()
 
-    def _listen(self, path: Path) -> socket.socket:
+    def _listen(self, path: Path) -> LocalListener:
         for _ in range(MAX_TRIES):
-            create_private_folder(self._folder)
+            system.create_private_folder(self._folder)
             _remove_stale_sockets(self._folder)
             # Another server that has just ended may have removed the folder.
             with suppress(FileNotFoundError):
-                return _open_socket(path)
+                return endpoints.open_listener(path, BACKLOG)
         raise FileNotFoundError(f"other servers keep removing {self._folder}")
 
-    async def _accept_connections(self, listening: socket.socket) -> None:
+    async def _accept_connections(self, listener: LocalListener) -> None:
         self._desk.expect_users()
-        while True:
-            await anyio.wait_readable(listening)
-            try:
-                connection, _ = listening.accept()
-                await self._connections.serve_connection(connection)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                # There are no file descriptors left for now, or the client has just left.
-                logger.debug("cannot accept a connection: %s", error)
-                await anyio.sleep(1)
-            # The imports of the first connection take up to 0.9 seconds, so the time for users to connect begins anew.
-            self._desk.expect_users()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                await anyio.wait_readable(listener.socket)
+                try:
+                    connection, _ = listener.socket.accept()
+                    tasks.start_soon(self._admit_user, listener, connection)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    # There are no file descriptors left for now, or the client has just left.
+                    logger.debug("cannot accept a connection: %s", error)
+                    await anyio.sleep(1)
+
+    async def _admit_user(self, listener: LocalListener, connection: socket.socket) -> None:
+        """Serve a connection, unless it is of another user."""
+        try:
+            is_admitted = await listener.admit(connection)
+        except BaseException:
+            connection.close()
+            raise
+        if not is_admitted:
+            logger.warning("rejected a connection from another user to the private socket")
+            connection.close()
+            return
+        with suppress(OSError):
+            await self._connections.serve_connection(connection)
+        # The imports of the first connection take up to 0.9 seconds, so the time for users to connect begins anew.
+        self._desk.expect_users()
 
 
 def list_sockets(folder: Path) -> Sequence[Path]:
     """Return the sockets in a folder, the latest last. Raises PermissionError if others can write to the folder."""
     if not folder.exists():
         return ()
-    create_private_folder(folder)
+    system.create_private_folder(folder)
     ages: dict[Path, float] = {}
     for path in folder.glob(f"*{SUFFIX}"):
         # The server of a socket may just have ended.
@@ -174,33 +186,9 @@ def list_sockets(folder: Path) -> Sequence[Path]:
     return sorted(ages, key=ages.__getitem__)
 
 
-def _open_socket(path: Path) -> socket.socket:
-    """Open a listening socket without blocking, so that a shutdown leaves no file behind. Raises OSError."""
-    listening = socket.socket(socket.AF_UNIX)
-    temporary_path = path.with_suffix(".new")
-    try:
-        listening.setblocking(False)
-        listening.bind(str(temporary_path))
-        temporary_path.chmod(0o600)
-        listening.listen()
-        # Other servers would remove a socket without a listener as stale.
-        temporary_path.rename(path)
-    except BaseException:
-        listening.close()
-        temporary_path.unlink(missing_ok=True)
-        raise
-    return listening
-
-
 def _remove_stale_sockets(folder: Path) -> None:
     """Remove the sockets that no process listens at. Servers that were killed have left them behind."""
     for path in folder.glob(f"*{SUFFIX}"):
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.setblocking(False)
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                with suppress(OSError):
-                    path.unlink()
-            except OSError:
-                pass
+        if endpoints.is_stale(path):
+            with suppress(OSError):
+                path.unlink()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_bridge._cli import exits, main
-from mcp_bridge._runtime import supervisor
+from mcp_bridge._runtime.platform import server_supervisor
 from tests.kits.cli.cli_running import CommandResult, RunHere
 
 
@@ -22,7 +22,7 @@ def run_here(
     """Return a function that runs `main` in `tmp_path`, and returns its exit code and its output."""
     monkeypatch.chdir(tmp_path)
     # The test forks no supervisor, ignores the threads of the test runner, and may import amplifier-core.
-    monkeypatch.setattr(supervisor, "start_supervisor", lambda _: None)
+    monkeypatch.setattr(server_supervisor, "start_supervisor", lambda: None)
     monkeypatch.setattr(exits, "has_running_threads", lambda: False)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
     monkeypatch.setattr(exits, "CRASHING_PACKAGE", "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from mcp_bridge._cli import app, serve
 from mcp_bridge._cli.parameters import parse_arguments
 from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._runtime.platform import system, windows
 
 
 def parse_with_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> ServeOptions:
@@ -66,5 +65,5 @@ def test_anything_else_is_left_to_typer(words: list[str]) -> None:
 def test_words_that_typer_expands_on_windows_are_left_to_it(
     words: list[str], is_parsed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(system, "EXPANDED_CHARACTERS", windows.EXPANDED_CHARACTERS)
     assert (parse_arguments(ServeOptions, words) is not None) is is_parsed

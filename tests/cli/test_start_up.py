@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge._runtime.supervisor import list_descendants
+from mcp_bridge._runtime.platform.supervisor import list_descendants
 from tests.kits.cli.cli_running import LIST, format_requests
 
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "httpx2", "amplifier_core")

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_bridge import CallContext, ToolEntry, ToolRegistry
 from mcp_bridge._app.bridge import Bridge
-from mcp_bridge._runtime.supervisor import COUNTS, Supervisor
+from mcp_bridge._runtime.platform.server_supervisor import COUNTS, Supervisor
 from mcp_bridge._transports.shutdown import RequestCounter, ShutdownSignals, handle_signals
 from tests.client.stdio_client import StdioClient, serve_over_pipes
 from tests.kits.constants import TIMEOUT

@@ -21,11 +21,11 @@ from mcp_bridge._contracts.identity import Identity
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.shown_call import MAX_SHOWN
+from mcp_bridge._runtime.platform import unix_sockets
+from mcp_bridge._runtime.platform.unix_sockets import is_same_user
 from mcp_bridge._runtime.redaction import Redactor
-from mcp_bridge._runtime.unix_sockets import is_same_user
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge._version import __version__
-from mcp_bridge._web import operator_socket
 from mcp_bridge._web.client import OperatorClient, OperatorError
 from mcp_bridge._web.operator_socket import OperatorSocket
 from mcp_bridge.testing import connect
@@ -386,7 +386,7 @@ async def test_an_answer_that_was_not_offered_is_rejected(choice: Any, folder: P
 async def test_connections_of_other_users_are_rejected(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(operator_socket, "is_same_user", lambda _: False)
+    monkeypatch.setattr(unix_sockets, "is_same_user", lambda _: False)
     async with open_desk(QuestionDesk(), folder):
         (path,) = list_sockets_in(folder)
         with pytest.raises(OperatorError, match="cannot be reached"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from mcp_bridge._cli.doctor.report import CheckResult
 from mcp_bridge._desktop.client import Client, ServerLaunch
 from mcp_bridge._desktop.servers import find_settings_argument, is_bridge_command
+from mcp_bridge._runtime.platform import system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def _check_program(server: ExaminedServer) -> Iterator[CheckResult]:
     program, title = server.launch.argv[0], server.client.title
     advice = f"Use an absolute path: {server.install_command}"
     if not os.path.dirname(program):
-        path = shutil.which(program, path=server.launch.environ.get("PATH", os.defpath))
+        path = system.locate_program(program, server.launch.environ.get("PATH", os.defpath))
         if path is None:
             yield CheckResult("command", False, f"'{program}' is not on the PATH of {title}", advice)
         else:

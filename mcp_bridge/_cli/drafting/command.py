@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from mcp_bridge._cli.drafting.draft import render_settings
 from mcp_bridge._cli.drafting.help_text import build_error, parse_help
 from mcp_bridge._cli.output import format_count, report
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.platform import system
 
 TIMEOUT = 60
 """Seconds in which a program has to print its help."""
@@ -39,22 +39,28 @@ def import_command(options: ImportCommandOptions) -> None:
         raise ConfigError(f"the command cannot be split into words: {error}", hint="Check the quotes") from None
     if not words or not words[0]:
         raise ConfigError("no command was given", hint="Use: mcp-bridge import command 'git log'")
-    if shutil.which(words[0]) is None:
+    program = system.locate_program(words[0])
+    if program is None:
         raise ConfigError(f"the program '{words[0]}' was not found", hint="Install it, or give its full path")
-    text, has_failed = _read_help(words)
+    text, has_failed = _read_help(program, words)
     command = parse_help(text, has_failed, words)
     print(render_settings(command), end="")
     count = format_count(len(command.parameters), "parameter")
     report(f"Drafted a tool with {count} from the help of the program. Remove what a model should not use.")
 
 
-def _read_help(words: Sequence[str]) -> tuple[str, bool]:
-    """Return the help text of a program, and whether it is the output of an error. Raises ConfigError."""
+def _read_help(program: str, words: Sequence[str]) -> tuple[str, bool]:
+    """Return the help text of a command, and whether it is the output of an error. Raises ConfigError.
+
+    `program` is the path of the program.
+    """
     option = _OTHER_HELP_OPTIONS.get(os.path.basename(words[0]), "--help")
     command = shlex.join([*words, option])
+    call = [program, *words[1:], option]
     try:
+        system.check_command(call)
         process = subprocess.run(  # noqa: S603 - the user's own command, without a shell
-            [*words, option],
+            call,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **_PLAIN_OUTPUT_VARIABLES},
@@ -63,6 +69,8 @@ def _read_help(words: Sequence[str]) -> tuple[str, bool]:
         )
     except OSError as error:
         raise ConfigError(f"`{command}` cannot be run: {error.strerror}", hint="Check the program") from error
+    except ValueError as error:
+        raise ConfigError(f"`{command}` cannot be run: {error}") from error
     except subprocess.TimeoutExpired:
         raise build_error(f"`{command}` did not end within {TIMEOUT} seconds", words) from None
     has_output = bool(process.stdout.strip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import SharedOptions
 from mcp_bridge._cli.output import report, show_table, write_json
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.terminal_text import escape_line
 
 START_TIMEOUT = 5.0
@@ -37,7 +37,8 @@ class SharedServer:
 def show_shared_servers(options: SharedOptions) -> None:
     """Print the running servers as a table or as JSON, or stop them. Exit with 3 if there is none to stop."""
     file = os.path.realpath(options.file) if options.file is not None else None
-    servers = [server for server in _find_servers() if file is None or server.file == file]
+    servers_by_path = {path: server for path, server in _find_servers() if file is None or server.file == file}
+    servers = list(servers_by_path.values())
     if options.as_json and not options.stop:
         write_json([asdict(server) for server in servers])
         return
@@ -47,20 +48,36 @@ def show_shared_servers(options: SharedOptions) -> None:
             rows.append((str(server.pid), server.file or "(is starting)", server.version, str(server.clients)))
         show_table(("process", "file", "version", "clients"), rows, empty="no shared server is running")
         return
-    for server in servers:
+    for path, server in servers_by_path.items():
         # The server may just have ended.
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError, ConnectionError):
+            if system.HAS_SIGNALS or not server.ready:
+                os.kill(server.pid, signal.SIGTERM)
+            else:
+                _request_stop(path)
         report(f"stopping: {escape_line(server.file or 'a server that is starting')} (process {server.pid})")
     if not servers:
         report("no shared server is running" if file is None else f"no shared server of {file} is running")
         raise SystemExit(ExitCode.NOT_FOUND)
 
 
-def _find_servers() -> Iterator[SharedServer]:
-    """Yield the listening servers. Raises ConfigError if the folder of their sockets cannot be used."""
-    if sys.platform == "win32":
-        return
+def _request_stop(path: Path) -> None:
+    """Ask the server at an endpoint to stop. Raises ConnectionError if there is none of this user."""
+    from mcp_bridge._runtime.platform.endpoints import endpoints
+    from mcp_bridge._transports.local_socket import STOP
+
+    connection = endpoints.connect_endpoint(path)
+    if connection is None:
+        raise ConnectionError(f"no server listens at {path}")
+    with connection.socket as connected:
+        connected.settimeout(START_TIMEOUT)
+        if not connection.verify():
+            raise ConnectionError(f"the server at {path} belongs to another user")
+        connected.sendall(STOP)
+
+
+def _find_servers() -> Iterator[tuple[Path, SharedServer]]:
+    """Yield the listening servers with their endpoints. Raises ConfigError if their folder cannot be used."""
     from mcp_bridge._cli.shared.instance import find_socket_folder
 
     try:
@@ -71,7 +88,7 @@ def _find_servers() -> Iterator[SharedServer]:
         with suppress(OSError, ValueError):
             server = anyio.run(_read_server, path)
             if server is not None:
-                yield server
+                yield path, server
 
 
 async def _read_server(path: Path) -> SharedServer | None:

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from mcp_bridge._cli.parameters import parse_arguments
 from mcp_bridge._cli.serve_options import ServeOptions
+from mcp_bridge._cli.text_streams import configure_streams
 from mcp_bridge._runtime.terminal_text import escape_text
 
 
@@ -17,6 +18,7 @@ def run_relay_command(words: Sequence[str]) -> None:
     options = parse_arguments(ServeOptions, words)
     if options is None or not options.shared:
         return
+    configure_streams()
     try:
         run_relay(options)
     except Exception:
@@ -32,8 +34,6 @@ def run_relay(options: ServeOptions) -> NoReturn:
         _reject_option("--http", "a shared server has no address and no token", "Omit this option, or --shared.")
     if options.token_env is not None:
         _reject_option("--token-env", "a shared server has no address and no token", "Omit this option, or --shared.")
-    if sys.platform == "win32":
-        _reject_option("--shared", "shared servers need Unix sockets, which Windows does not have", "Omit the option.")
     if options.file is None or not os.path.exists(options.file):
         from mcp_bridge._cli.target import check_servable, find_file
 

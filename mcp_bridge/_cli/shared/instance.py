@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_bridge._cli.serve_options import ServeOptions
-from mcp_bridge._runtime.unix_sockets import create_private_folder, find_runtime_folder
+from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.endpoints import endpoints
 from mcp_bridge._runtime.user_folders import get_state_folder
 from mcp_bridge._version import __version__
 
-LONGEST_PATH = 100
-"""The maximum number of bytes in the path of a socket (sun_path has 104 on macOS and 108 on Linux)."""
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(rb"(?:\$\{|\benv:)([A-Za-z_][A-Za-z0-9_]*)")
 _PUBLIC = frozenset(
@@ -80,22 +79,15 @@ def find_instance(options: ServeOptions, environ: Mapping[str, str] = os.environ
 
 def find_socket_folder() -> Path:
     """Create the folder with the sockets of this user, and return it. Raises OSError."""
-    runtime = find_runtime_folder()
+    runtime = system.find_runtime_folder()
     if runtime is not None:
-        return create_private_folder(runtime / "mcp-bridge-shared")
-    folder = find_state_folder()
-    if len(os.fsencode(folder)) > LONGEST_PATH - len(f"/{'0' * 20}.sock"):
-        # This import takes a tenth of the time of a start, and is rarely necessary.
-        import tempfile
-
-        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
-        folder = Path(tempfile.gettempdir()) / f"mcp-bridge-{os.getuid()}-{name}"
-    return create_private_folder(folder)
+        return system.create_private_folder(runtime / "mcp-bridge-shared")
+    return system.create_private_folder(endpoints.shorten_folder(find_state_folder()))
 
 
 def find_state_folder() -> Path:
     """Create the folder with the logs of this user's shared servers, and return it. Raises OSError."""
-    return create_private_folder(get_state_folder() / "shared")
+    return system.create_private_folder(get_state_folder() / "shared")
 
 
 def _list_contents(file: str) -> Iterator[bytes]:

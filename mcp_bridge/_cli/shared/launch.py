@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from mcp_bridge._cli.shared.instance import SharedInstance
-from mcp_bridge._runtime.unix_sockets import is_same_user
+from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.endpoints import endpoints
+from mcp_bridge._runtime.platform.local_connection import LocalConnection
 
 if TYPE_CHECKING:
     import subprocess
@@ -31,7 +31,7 @@ class ServerConnection(NamedTuple):
     If this process has started the server, `process` is its process, and `log_size` the size of the log before.
     """
 
-    socket: socket.socket
+    connection: LocalConnection
     process: subprocess.Popen[bytes] | None = None
     log_size: int = 0
 
@@ -42,14 +42,10 @@ def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
     Yield True if the lock is held. If another process holds it and `wait` is false, yield False.
     """
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        with system.lock_descriptor(descriptor, wait=wait) as is_locked:
+            yield is_locked
     finally:
         os.close(descriptor)
 
@@ -57,30 +53,14 @@ def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 def connect_to_instance(instance: SharedInstance) -> ServerConnection:
     """Connect to an instance, and start it if it is not running. Raises OSError."""
     with lock_folder(instance.socket.parent):
-        connection = open_connection(instance.socket)
+        connection = endpoints.connect_endpoint(instance.socket)
         if connection is not None:
             return ServerConnection(connection)
         process, size = _start_server(instance)
-        connection = open_connection(instance.socket)
+        connection = endpoints.connect_endpoint(instance.socket)
         if connection is None:
             raise ConnectionError(f"cannot connect to {instance.socket}")
         return ServerConnection(connection, process, size)
-
-
-def open_connection(path: Path) -> socket.socket | None:
-    """Return a connection to a socket, or None if nothing listens. Raises PermissionError for another user's socket."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(path))
-        if not is_same_user(connection):
-            raise PermissionError(f"the socket {path} belongs to another user")
-    except (FileNotFoundError, ConnectionRefusedError):
-        connection.close()
-        return None
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], int]:
@@ -88,33 +68,21 @@ def _start_server(instance: SharedInstance) -> tuple[subprocess.Popen[bytes], in
 
     The server inherits the listening socket, so clients can connect immediately.
     """
-    import subprocess
-
     options = instance.options
     log_file = os.path.abspath(options.log_file) if options.log_file is not None else None
     # A server that was killed has left its files. Another process may have its process id now.
     for path in (instance.pid_file, instance.socket):
         path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as listening, _open_log(instance.log) as log:
-        listening.bind(str(instance.socket))
-        instance.socket.chmod(0o600)
-        listening.listen(BACKLOG)
+    listening = endpoints.open_listener(instance.socket, BACKLOG).socket
+    with listening, _open_log(instance.log) as log:
         order = {
             "file": instance.file,
-            "descriptor": listening.fileno(),
             "socket": str(instance.socket),
             "options": {**options._asdict(), "file": None, "log_file": log_file},
         }
         size = os.fstat(log.fileno()).st_size
-        process = subprocess.Popen(  # noqa: S603 - the server's own command
-            [sys.executable, "-P", "-m", SERVER_MODULE, json.dumps(order)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=instance.directory,
-            pass_fds=[listening.fileno()],
-            start_new_session=True,
-        )
+        command = [sys.executable, "-P", "-m", SERVER_MODULE, json.dumps(order)]
+        process = system.start_daemon(command, listening, stdout=log, stderr=log, cwd=instance.directory)
     instance.pid_file.write_text(str(process.pid))
     return process, size
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import select
 import signal
 import socket
 import sys
@@ -29,6 +27,8 @@ from mcp_bridge._cli.shared.instance import SharedInstance
 from mcp_bridge._cli.shared.launch import ServerConnection
 from mcp_bridge._cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, find_new_request, make_error
 from mcp_bridge._runtime.line_splitter import LineSplitter
+from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.streams import streams
 from mcp_bridge._runtime.terminal_text import escape_text
 
 READ_SIZE = 65_536
@@ -80,8 +80,8 @@ class Relay:
         self._find = find
         self._connect = connect
         self._token = token
-        self._source = source
-        self._sink = sink
+        self._source = streams.StreamReader(source)
+        self._sink = streams.StreamWriter(sink)
         self._tracker = MessageTracker()
         self._instance: SharedInstance | None = None
         self._server: ServerConnection | None = None
@@ -97,10 +97,10 @@ class Relay:
         self._deadline: float | None = None
         self._input_ended = False
         self._is_over = False
-        # A signal writes a byte to the second descriptor, which wakes the poll of the first one.
-        self._wakeup, self._wake = os.pipe()
-        self._sink_poll = select.poll()
-        self._sink_poll.register(sink, select.POLLOUT)
+        # A signal writes a byte to the second socket, which wakes the poll of the first one.
+        self._wakeup, self._wake = socket.socketpair()
+        self._sink_poll = streams.make_poll()
+        self._sink_poll.register(self._sink.fileno(), streams.POLLOUT)
 
     def run(self) -> None:
         """Relay until the end of the input or a signal, and until requests in flight have their responses.
@@ -115,32 +115,33 @@ class Relay:
 
     def _step(self) -> None:
         """Wait for something to happen, and handle it."""
-        poll = select.poll()
-        poll.register(self._wakeup, select.POLLIN)
-        poll.register(self._sink, select.POLLOUT if self._to_client else 0)
+        poll = streams.make_poll()
+        wakeup, source, sink = self._wakeup.fileno(), self._source.fileno(), self._sink.fileno()
+        poll.register(wakeup, streams.POLLIN)
+        poll.register(sink, streams.POLLERR | (streams.POLLOUT if self._to_client else 0))
         if not self._input_ended and len(self._to_server) < MAX_BUFFERED and len(self._to_client) < MAX_BUFFERED:
-            poll.register(self._source, select.POLLIN)
-        server = self._server.socket.fileno() if self._server is not None else -1
+            poll.register(source, streams.POLLIN)
+        server = self._server.connection.socket.fileno() if self._server is not None else -1
         if server >= 0:
             server_events = 0
             if len(self._to_client) < MAX_BUFFERED:
-                server_events |= select.POLLIN
+                server_events |= streams.POLLIN
             if self._to_server and self._is_greeted:
-                server_events |= select.POLLOUT
+                server_events |= streams.POLLOUT
             poll.register(server, server_events)
         timeout = None
         if self._deadline is not None:
             timeout = max(0.0, self._deadline - time.monotonic()) * 1000
         for descriptor, events in poll.poll(timeout):
-            if descriptor == self._wakeup:
+            if descriptor == wakeup:
                 self._receive_signals()
-            elif descriptor == self._sink:
+            elif descriptor == sink:
                 # The client has closed its end.
-                if events & (select.POLLERR | select.POLLNVAL):
+                if events & (streams.POLLERR | streams.POLLNVAL):
                     self._is_over = True
-            elif descriptor == self._source:
+            elif descriptor == source:
                 self._read_from_client()
-            elif self._server is not None and descriptor == server and events & ~select.POLLOUT:
+            elif self._server is not None and descriptor == server and events & ~streams.POLLOUT:
                 self._read_from_server()
         self._write_to_server()
         self._write_to_client()
@@ -148,7 +149,7 @@ class Relay:
     # The methods below read from the client and write to it.
 
     def _read_from_client(self) -> None:
-        data = os.read(self._source, READ_SIZE)
+        data = self._source.read_some(READ_SIZE)
         lines = self._client_lines.feed(data) if data else self._client_lines.finish()
         for line in lines:
             self._accept_client_line(line)
@@ -177,7 +178,7 @@ class Relay:
         with memoryview(self._to_client) as view:
             try:
                 while count < len(view) and not self._is_over and self._sink_poll.poll(0):
-                    count += os.write(self._sink, view[count : count + WRITE_SIZE])
+                    count += self._sink.write_some(view[count : count + WRITE_SIZE])
             except BlockingIOError:
                 pass
             except OSError:
@@ -193,8 +194,8 @@ class Relay:
             try:
                 self._instance = self._find()
                 self._server = self._connect(self._instance)
-                self._server.socket.sendall(f"{self._token}\n".encode())
-                self._server.socket.setblocking(False)
+                self._server.connection.socket.sendall(f"{self._token}\n".encode())
+                self._server.connection.socket.setblocking(False)
                 self._is_greeted = False
                 self._server_lines = LineSplitter(MAX_SERVER_LINE)
             except OSError as error:
@@ -207,13 +208,13 @@ class Relay:
             return
         # The buffer of the socket may be full. If the connection is lost, `_read_from_server` handles that.
         with contextlib.suppress(OSError):
-            count = self._server.socket.send(self._to_server)
+            count = self._server.connection.socket.send(self._to_server)
             del self._to_server[:count]
 
     def _read_from_server(self) -> None:
         assert self._server is not None
         try:
-            data = self._server.socket.recv(READ_SIZE)
+            data = self._server.connection.receive(READ_SIZE)
         except BlockingIOError:
             return
         except OSError:
@@ -242,7 +243,11 @@ class Relay:
         server = self._server
         assert server is not None
         self._server = None
-        server.socket.close()
+        server.connection.socket.close()
+        if not server.connection.is_verified and self._instance is not None:
+            # Another program has the port of a server that was killed.
+            with contextlib.suppress(OSError):
+                self._instance.socket.unlink()
         if self._is_greeted:
             self._to_server.clear()
             self._to_client += b"".join(self._tracker.lose_server())
@@ -283,18 +288,17 @@ class Relay:
     # The methods below end the relay.
 
     def _handle_signals(self) -> None:
-        """Let signals wake the poll. If SIGHUP is ignored, as under `nohup`, it stays ignored."""
+        """Let signals wake the poll."""
         for end in (self._wakeup, self._wake):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                # The wake-up descriptor receives the signal.
-                signal.signal(number, lambda number, frame: None)
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        for number in system.list_shutdown_signals():
+            # The wake-up descriptor receives the signal.
+            signal.signal(number, lambda number, frame: None)
 
     def _receive_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            for _ in os.read(self._wakeup, 64):
+            for _ in self._wakeup.recv(64):
                 # The first signal drains, and the second one ends the relay.
                 if self._deadline is not None:
                     self._is_over = True
@@ -321,6 +325,7 @@ class Relay:
             self._to_client += make_error(request_id, SHUTDOWN_MESSAGE)
         self._is_over = False
         self._write_to_client()
+        self._sink.flush()
         if self._server is not None:
             with contextlib.suppress(OSError):
-                self._server.socket.shutdown(socket.SHUT_RDWR)
+                self._server.connection.socket.shutdown(socket.SHUT_RDWR)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.request import url2pathname
 
 from mcp_bridge._integrations.amplifier.errors import ModuleNotFoundError
+from mcp_bridge._runtime.platform import system
 
 ENTRY_POINT_GROUP = "amplifier.modules"
 
@@ -28,7 +28,10 @@ class FileSource:
         """Return the absolute path. Raises ModuleNotFoundError if it does not exist."""
         text = str(self.path)
         if text.startswith("file://"):
-            text = url2pathname(text.removeprefix("file://"))
+            try:
+                text = system.convert_uri_path(text.removeprefix("file://"))
+            except ValueError as error:
+                raise ModuleNotFoundError(f"{text}: {error}. Check the source of the module") from error
         path = Path(text).expanduser().resolve()
         if not path.exists():
             raise ModuleNotFoundError(f"{text}: no such file or folder. Check the source of the module")

@@ -14,13 +14,14 @@ import anyio
 from anyio import to_thread
 
 from mcp_bridge._policies.approvals.decisions import ApprovalDecision, ApprovalSubject
+from mcp_bridge._runtime.platform import system
 
 logger = logging.getLogger("mcp_bridge.approvals")
 
 WRITE_TIMEOUT = 5.0
 """Seconds that writing a line may take."""
-# Without O_NONBLOCK, opening a FIFO waits for a reader. `_append` rejects what is not a regular file.
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+# Opening a FIFO could wait for a reader. `_append` rejects what is not a regular file.
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | system.OPEN_NOW | system.OPEN_BINARY
 
 
 class AuditLog:

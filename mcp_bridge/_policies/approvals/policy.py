@@ -9,7 +9,7 @@ from pathlib import Path
 from mcp_bridge._policies.approvals.audit import AuditLog
 from mcp_bridge._policies.approvals.desk import QuestionDesk
 from mcp_bridge._policies.approvals.grants import GrantStore
-from mcp_bridge._runtime.unix_sockets import find_runtime_folder
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.user_folders import get_state_folder, hash_path
 
 
@@ -46,7 +46,7 @@ class ApprovalPolicy:
 
 def get_socket_folder(settings: Path) -> Path:
     """Return the folder with the sockets of all servers that run with a settings file."""
-    runtime = find_runtime_folder()
+    runtime = system.find_runtime_folder()
     if runtime is not None:
         return runtime / "mcp-bridge" / hash_path(settings)
     return get_state_folder() / "sockets" / hash_path(settings)

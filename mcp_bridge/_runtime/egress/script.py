@@ -8,6 +8,9 @@ So the command needs no other process, and the sandbox no file: the proxy accept
 sandbox, and makes its own in that of the bridge. If it is killed, the command has no network.
 """
 
+# Only Linux has the functions for processes and descriptors, but other systems import this file to know its path.
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 import os

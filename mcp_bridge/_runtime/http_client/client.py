@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -130,23 +130,11 @@ def _convert_errors() -> Iterator[None]:
         raise ServerUnreachable(f"the server cannot be reached: {str(error) or type(error).__name__}") from error
 
 
-class CheckedTransport(httpx2.AsyncBaseTransport):
-    """Connects only to addresses of the policy.
+class PoolTransport(httpx2.AsyncBaseTransport):
+    """Sends requests through connection pools, one for each scheme."""
 
-    It uses one pool for each scheme, because more addresses are allowed with encryption than without.
-    """
-
-    def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext) -> None:
-        self._pools = {
-            scheme: httpcore2.AsyncConnectionPool(
-                ssl_context=tls,
-                max_connections=None,
-                max_keepalive_connections=MAX_IDLE,
-                keepalive_expiry=30.0,
-                network_backend=_CheckedBackend(policy, encrypted=scheme == "https"),
-            )
-            for scheme in ("http", "https")
-        }
+    def __init__(self, pools: Mapping[str, httpcore2.AsyncConnectionPool]) -> None:
+        self._pools = pools
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         pool = self._pools.get(request.url.scheme)
@@ -171,6 +159,23 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         for pool in self._pools.values():
             await pool.aclose()
+
+
+class CheckedTransport(PoolTransport):
+    """Connects only to addresses of the policy. There are more of them with encryption than without."""
+
+    def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext) -> None:
+        pools = {
+            scheme: httpcore2.AsyncConnectionPool(
+                ssl_context=tls,
+                max_connections=None,
+                max_keepalive_connections=MAX_IDLE,
+                keepalive_expiry=30.0,
+                network_backend=_CheckedBackend(policy, encrypted=scheme == "https"),
+            )
+            for scheme in ("http", "https")
+        }
+        super().__init__(pools)
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -7,6 +7,9 @@ the sandbox, so it can kill the command, and removes the folder afterwards.
 Sources: landlock(7), the kernel's userspace-api/landlock.rst, capabilities(7).
 """
 
+# Type checkers for other systems read this file, too.
+# mypy: disable-error-code="attr-defined, unreachable"
+
 from __future__ import annotations
 
 import contextlib

@@ -5,6 +5,9 @@ its view of the files, the processes and the network of the machine, but cannot 
 temporary files, which the variable TMPDIR names.
 """
 
+# Type checkers for other systems read this file, too.
+# mypy: disable-error-code="unreachable"
+
 from __future__ import annotations
 
 import json
@@ -15,11 +18,11 @@ from pathlib import Path
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._runtime.kernel_sandbox import seccomp
 from mcp_bridge._runtime.kernel_sandbox.restrictions import FEATURES, get_abi
+from mcp_bridge._runtime.platform.supervisor_script import LANDLOCK
 from mcp_bridge._runtime.sandbox import trial
 from mcp_bridge._runtime.sandbox.options import SandboxOptions, is_below_any, list_system_paths
 from mcp_bridge._runtime.sandbox.trial import find_start_problem
 from mcp_bridge._runtime.source_files import contains_home
-from mcp_bridge._runtime.supervisor_script import LANDLOCK
 
 
 def find_kernel_problem() -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp_bridge._contracts.errors import CallError, ResultTooLarge, ToolError, ToolUnavailable
 from mcp_bridge._runtime import process_group
 from mcp_bridge._runtime.line_splitter import LineSplitter
+from mcp_bridge._runtime.platform import system
 
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -127,9 +127,7 @@ class ProgramRun:
         # This process never writes to the lifeline. The system closes the writing end when this process ends.
         lifeline, writing_end = os.pipe()
         try:
-            # A process would have no owner if its start were cancelled.
-            with anyio.CancelScope(shield=True):
-                process = await self._start_program(lifeline)
+            process, group = await self._start_program(lifeline)
         except BaseException:
             os.close(writing_end)
             raise
@@ -139,25 +137,27 @@ class ProgramRun:
             self._exit = await self._read_until_exit(process)
         finally:
             with anyio.CancelScope(shield=True):
-                await _end_process(process)
+                await _end_process(process, group)
             os.close(writing_end)
 
-    async def _start_program(self, lifeline: int) -> Process:
+    async def _start_program(self, lifeline: int) -> tuple[Process, system.ProcessGroup]:
         order = self._order
         with _open_input(order.stdin) as stdin:
             # The lifeline is the stdin of the supervisor, so the input of the program is another inherited descriptor.
-            is_supervised = sys.platform != "win32"
-            words = process_group.wrap_command(order.words, grace=GRACE, stdin=stdin.fileno())
+            is_supervised = system.HAS_SUPERVISORS
             try:
-                return await anyio.open_process(
+                words = system.wrap_command(order.words, grace=GRACE, stdin=stdin.fileno())
+            except ValueError as error:
+                raise ToolError(f"The program '{order.label}' cannot get these arguments: {error}.") from error
+            try:
+                return await process_group.open_process(
                     words,
+                    descriptors=(stdin.fileno(),) if is_supervised else (),
                     stdin=lifeline if is_supervised else stdin,
                     stdout=PIPE,
                     stderr=STDOUT if order.joins_stderr else PIPE,
                     cwd=order.directory,
                     env=order.env,
-                    start_new_session=True,
-                    pass_fds=(stdin.fileno(),) if is_supervised else (),
                 )
             except OSError as error:
                 raise _describe_start_error(error, order.label) from error
@@ -221,15 +221,16 @@ async def _cancel_after_exit(process: Process, scope: anyio.CancelScope) -> None
     scope.cancel()
 
 
-async def _end_process(process: Process) -> None:
+async def _end_process(process: Process, group: system.ProcessGroup) -> None:
     """Let the supervisor end the program, or kill both if it does not do so in time."""
     if process.returncode is None:
-        process_group.terminate_supervisor(process.pid)
+        group.terminate()
         with anyio.move_on_after(KILL_TIMEOUT):
             await process.wait()
     if process.returncode is None:
-        process_group.kill_group(process.pid)
+        group.kill()
         await process.wait()
+    group.close()
     await process.aclose()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from anyio import to_thread
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._json_schema.schema_checks import find_schema_problems
-from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime import platform, process_group, sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._sources.command.options import CommandOptions
@@ -83,9 +82,9 @@ class CommandSource(Source):
             problems += find_schema_problems(entry)
             program = tool.program
             path = None
-            if "/" in program:
+            if platform.system.is_path(program):
                 path = self.context.directory / Path(program).expanduser()
-            executable = shutil.which(program if path is None else str(path), path=search_path)
+            executable = platform.system.locate_program(program if path is None else str(path), search_path)
             if executable is not None:
                 programs[entry.name] = os.path.abspath(executable)
                 continue

@@ -18,7 +18,7 @@ import orjson
 from anyio import to_thread
 
 from mcp_bridge._protocol.wire.protocol_versions import HANDSHAKE_VERSIONS
-from mcp_bridge._runtime.descriptors import read_descriptor_limit
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.tasks import own_tasks
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._transports.http.access import Access, AccessGuard
@@ -150,7 +150,7 @@ class BridgeApp:
         """Run the endpoint during the block. Outside of it, requests are rejected with 503."""
         admission = self._admission
         # Each listen stream keeps a connection open, and calls need connections, too.
-        self.endpoint.limit_subscriptions(read_descriptor_limit() // 2)
+        self.endpoint.limit_subscriptions(system.read_descriptor_limit() // 2)
         async with self._around(), anyio.create_task_group() as group:
             await group.start(self.endpoint.run)
             async with own_tasks() as admission.tasks:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import anyio
 
 from mcp_bridge._contracts.errors import ConfigError
-from mcp_bridge._runtime.descriptors import raise_descriptor_limit
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._transports.http.access import is_loopback
 from mcp_bridge._transports.http.app import BridgeApp
 from mcp_bridge._transports.http1.pool import ConnectionPool
@@ -70,7 +70,7 @@ async def serve(
     seconds. `signals` are handlers the caller has installed. Without them, handlers are installed here, unless
     `handles_signals` is false.
     """
-    raise_descriptor_limit()
+    system.raise_descriptor_limit()
     shutdown = Shutdown(app, ConnectionPool(app, app.timeouts))
     with signals or ShutdownSignals(is_enabled=handles_signals) as active_signals:
         async with anyio.create_task_group() as tasks:

@@ -7,7 +7,7 @@ from collections import Counter
 from http import HTTPStatus
 from itertools import islice
 
-from mcp_bridge._runtime.descriptors import read_descriptor_limit
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._transports.http1.asgi import AsgiApp
 from mcp_bridge._transports.http1.connection import ClientTimeouts, HttpConnection
 from mcp_bridge._transports.http1.exchange import Exchange
@@ -52,7 +52,7 @@ class ConnectionPool:
 
     def add(self, connection: HttpConnection) -> None:
         peer = connection.peer
-        descriptors = read_descriptor_limit()
+        descriptors = system.read_descriptor_limit()
         places = descriptors - descriptors // RESERVED_SHARE
         has_share = self._counts[peer] < places - places // OTHERS_SHARE
         is_accepted = has_share and len(self.connections) < places

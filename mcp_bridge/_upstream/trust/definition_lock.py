@@ -8,17 +8,16 @@ definition and the fingerprint of each entry, by kind and name:
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._runtime.file_replacement import replace_file
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.user_folders import get_state_folder, hash_path
 from mcp_bridge._upstream.trust.fingerprints import KINDS, DefinitionKey, compute_fingerprint
 
@@ -74,7 +73,9 @@ class DefinitionLock:
         """Add definitions of a server, or replace them. Raises DefinitionLockError."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _hold_folder(self.path.parent):
+            folder = self.path.parent
+            # No other bridge writes the file at the same time.
+            with system.lock_folder(folder, get_state_folder() / "locks" / hash_path(folder)):
                 servers = self._read_all()
                 # The content is shared with `_parsed`, so it is copied before the change.
                 kinds = {kind: dict(entries) for kind, entries in servers.get(server, {"tools": {}}).items()}
@@ -149,19 +150,3 @@ def _belongs_to_program(settings: Path) -> bool:
         if name in _PROGRAM_FOLDERS or (name.startswith(".") and name != ".."):
             return True
     return settings.name.startswith(".") and str(settings.parent) == os.path.realpath(os.path.expanduser("~"))
-
-
-@contextlib.contextmanager
-def _hold_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder, so no other bridge writes the file at the same time. Windows has no such locks."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -22,6 +22,7 @@ from tests.kits.platforms import windows_files, windows_loops, windows_processes
 from tests.kits.platforms.environment import RECORDS_FOLDER
 from tests.kits.platforms.hidden_folders import hide_proc
 from tests.kits.platforms.interpreter import SimulatedInterpreter
+from tests.kits.platforms.windows_kernel import patch_kernel32
 from tests.kits.platforms.windows_msvcrt import make_msvcrt
 from tests.kits.platforms.windows_names import (
     MISSING_IN_OS,
@@ -236,6 +237,7 @@ def _patch_platformdirs(module: ModuleType) -> None:
 
 
 _PATCHES = {
+    "mcp_bridge._runtime.platform.kernel32": patch_kernel32,
     "platformdirs.windows": _patch_platformdirs,
     "psutil": _patch_psutil,
     "shutil": _patch_shutil,

@@ -24,7 +24,7 @@ from mcp_bridge._cli.approval_terminal import ApprovalTerminal, QuestionUpdate, 
 from mcp_bridge._cli.exits import report_errors
 from mcp_bridge._policies.approvals import policy
 from mcp_bridge._policies.approvals.decisions import MIN_READING_TIME
-from mcp_bridge._runtime import unix_sockets
+from mcp_bridge._runtime.platform import posix
 from tests.client.server_process import ClientProfile, Way
 from tests.kits.approvals.approvals_kit import ALWAYS, SESSION, SESSION_KEY, read_records
 from tests.kits.clock import ManualClock
@@ -425,7 +425,7 @@ def test_invalid_settings_are_rejected_with_their_line(
 def test_sockets_are_in_the_runtime_folder_of_the_user_else_in_the_state_folder(
     has_runtime_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unix_sockets, "RUNTIME_FOLDER", tmp_path)
+    monkeypatch.setattr(posix, "RUNTIME_FOLDER", tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     mine = tmp_path / str(os.getuid())
     if has_runtime_folder:

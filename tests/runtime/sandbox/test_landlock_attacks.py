@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime import sandbox
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from tests.kits.sandbox.sandbox_kit import (
     MEMORY,
@@ -168,7 +169,7 @@ def test_a_sandbox_in_a_sandbox_works(secret: Path, folder: Path) -> None:
     options = SandboxOptions(type="landlock", read=(str(folder),))
     inner = sandbox.build_command(["cat", str(folder / "file"), str(secret)], options, str(folder), MEMORY)
     (folder / "file").write_text("data")
-    result = run_command_in_landlock(folder, process_group.wrap_command(inner), read=(str(secret.parent), str(folder)))
+    result = run_command_in_landlock(folder, system.wrap_command(inner), read=(str(secret.parent), str(folder)))
     assert result.stdout == "data"
     assert "Permission denied" in result.stderr
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.kernel_sandbox.seccomp import FORBIDDEN, MISSING, UNSUPPORTED
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from tests.kits.constants import TIMEOUT
 from tests.kits.sandbox.sandbox_kit import (
@@ -180,14 +181,14 @@ def test_the_supervisor_can_end_everything_in_the_sandbox(folder: Path) -> None:
     script = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); sys.stdin.read()"
     command = [sys.executable, "-I", "-S", "-c", script]
     sandboxed_command = sandbox.build_command(command, SandboxOptions(type="landlock"), str(folder), MEMORY)
-    words = process_group.wrap_command(sandboxed_command)
+    words = system.wrap_command(sandboxed_command)
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, start_new_session=True) as supervisor:
         assert supervisor.stdout is not None
         sleeping_pid = int(supervisor.stdout.readline())
         children = psutil.Process(supervisor.pid).children(recursive=True)
         assert sleeping_pid in [child.pid for child in children]
-        process_group.terminate_supervisor(supervisor.pid)
+        system.ProcessGroup(supervisor.pid).terminate()
         supervisor.wait(TIMEOUT)
     wait_until(lambda: not any(child.is_running() for child in children))
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from mcp_bridge._contracts.errors import CallError, Overloaded
 from mcp_bridge._contracts.running_call import RunningCall
+from mcp_bridge._runtime.platform import system
 
 logger = logging.getLogger("mcp_bridge.amplifier")
 
@@ -51,12 +52,9 @@ def log_fallback(problem: str) -> None:
 
 def _to_folder(uri: str) -> Path | None:
     """Return the folder of a `file://` URI, or None if this machine or this worker has no such folder."""
-    # Import late, because this imports an HTTP client.
-    from urllib.request import url2pathname
-
     try:
         parts = urlsplit(uri)
-        path = url2pathname(parts.path)
+        path = system.convert_uri_path(parts.path)
         is_here = parts.netloc.lower() in ("", "localhost")
         if is_here and os.path.isabs(path) and os.path.isdir(path):
             return Path(path).resolve()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError, ModuleNotFoundError
-from mcp_bridge._runtime.process_group import kill_group
+from mcp_bridge._runtime.platform import system
 
 PREFIX = "git+"
 # Git has other schemes, too, and some of them, such as `ext`, run commands.
@@ -176,7 +175,7 @@ class Git:
     def __init__(self, environ: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT) -> None:
         self._environ = os.environ if environ is None else environ
         self._timeout = timeout
-        program = shutil.which("git", path=self._environ.get("PATH", os.defpath))
+        program = system.locate_program("git", self._environ.get("PATH", os.defpath))
         if program is None:
             raise ModuleLoadError("modules from git need the git program, which is not on the PATH. Install git")
         # Git runs in another directory, so the path must be absolute.
@@ -251,7 +250,7 @@ class Git:
 
     def _run_git(self, args: Sequence[str], scheme: str, subject: str) -> str:
         """Run git and return its output. Raises ModuleLoadError if it fails or takes too long."""
-        process = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
+        process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603  # no shell, and every part is checked
             [self._program, *args],
             # If the current directory belonged to a repository, git would read the settings of this repository.
             cwd=Path(os.sep).absolute(),
@@ -259,17 +258,19 @@ class Git:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
+            **system.make_child_options(),
         )
+        group = system.ProcessGroup(process.pid)
         try:
             out, err = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired:
             raise ModuleLoadError(f"{subject}: git took longer than {self._timeout:g} seconds") from None
         finally:
             if process.returncode is None:
-                kill_group(process.pid)
+                group.kill()
                 process.kill()
                 process.wait()
+            group.close()
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()

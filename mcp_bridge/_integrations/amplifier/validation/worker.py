@@ -33,6 +33,7 @@ from mcp_bridge._integrations.amplifier.module_import import CORE_PACKAGE
 from mcp_bridge._integrations.amplifier.module_sources import ENTRY_POINT_GROUP
 from mcp_bridge._protocol.line_channel import BlockingLineChannel
 from mcp_bridge._runtime.event_loop import make_loop_factory
+from mcp_bridge._runtime.platform import system
 
 IMPORT_RULE = "it_can_be_imported"
 STDOUT_RULE = "it_prints_nothing_to_stdout"
@@ -157,13 +158,7 @@ class CapturedOutput:
 
 def _limit_resources() -> None:
     """Allow no core dumps, and no file beyond the limit, because a module may print endlessly."""
-    if sys.platform != "win32":
-        import resource
-
-        for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MAX_FILE_SIZE)):
-            _, hard = resource.getrlimit(kind)
-            soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-            resource.setrlimit(kind, (soft, hard))
+    system.limit_resources({"CORE": 0, "FSIZE": _MAX_FILE_SIZE}, is_final=False)
 
 
 def main() -> None:

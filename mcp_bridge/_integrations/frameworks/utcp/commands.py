@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._integrations.frameworks.common import Json, make_failure
 from mcp_bridge._json_schema.size_limits import MAX_VALUES, has_too_many_values
 from mcp_bridge._protocol.wire.values import to_plain_text
+from mcp_bridge._runtime.platform import system
 
 EXIT_CODE = "utcp/exit_code"
 """The key in `_meta` for the exit code of a program."""
@@ -59,7 +59,12 @@ def split_command(template: Json) -> list[str] | None:
     commands = template.get("commands")
     if not commands:
         raise SourceError("its call template has no commands. Add one")
-    if os.name == "nt" or not isinstance(commands, list) or len(commands) != 1 or not isinstance(commands[0], dict):
+    if (
+        not system.HAS_POSIX_SHELL
+        or not isinstance(commands, list)
+        or len(commands) != 1
+        or not isinstance(commands[0], dict)
+    ):
         return None
     command = str(commands[0].get("command") or "")
     try:
@@ -68,7 +73,7 @@ def split_command(template: Json) -> list[str] | None:
         return None
     if not words or _SHELL.search(_PLACEHOLDER.sub("", command)):
         return None
-    if os.sep not in words[0] and shutil.which(words[0]) is None:
+    if not system.is_path(words[0]) and system.locate_program(words[0]) is None:
         raise SourceError(f"there is no program '{words[0]}' on PATH. Install it, or give its full path")
     return words
 

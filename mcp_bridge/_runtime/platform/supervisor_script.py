@@ -13,8 +13,9 @@ import sys
 LANDLOCK = "--landlock"
 
 if __name__ == "__main__":
-    # The folder comes last, so that it hides no module of Python.
-    sys.path.append(__file__.rpartition("/")[0])
+    # The folders come last, so that they hide no module of Python.
+    folder = __file__.rpartition("/")[0]
+    sys.path += [folder, folder.rpartition("/")[0]]
     from supervisor import supervise_worker  # type: ignore[import-not-found]
 
     grace, stdin, count = sys.argv[1].split(":")

@@ -1,0 +1,23 @@
+"""Chooses how this system waits for sockets and standard streams."""
+
+import sys
+from typing import Protocol
+
+if sys.platform == "win32":
+    from mcp_bridge._runtime.platform import windows_streams as streams
+else:
+    from mcp_bridge._runtime.platform import posix_streams as streams
+
+__all__ = ["Poll", "streams"]
+
+
+class Poll(Protocol):
+    """Waits for events of sockets and streams (`streams.make_poll`)."""
+
+    def register(self, descriptor: int, events: int, /) -> None:
+        """Wait for these events, such as `streams.POLLIN`."""
+        ...
+
+    def poll(self, timeout: float | None = None, /) -> list[tuple[int, int]]:
+        """Return the descriptors with their events, after at most `timeout` milliseconds."""
+        ...
