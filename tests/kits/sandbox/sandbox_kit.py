@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge._runtime import process_group, sandbox
+from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.sandbox.landlock import find_kernel_problem
 from tests.kits.constants import TIMEOUT
@@ -61,7 +61,7 @@ def run_command_in_landlock(folder: Path, command: list[str], **options: Any) ->
     sandbox_options = SandboxOptions(type="landlock", **options)
     sandboxed_command = sandbox.build_command(command, sandbox_options, str(folder), MEMORY)
     return subprocess.run(
-        process_group.wrap_command(sandboxed_command),
+        system.wrap_command(sandboxed_command),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
