@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge._runtime import sandbox
+from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.sandbox import SandboxOptions
 from mcp_bridge._runtime.sandbox.landlock import find_kernel_problem
 from tests.kits.constants import TIMEOUT
