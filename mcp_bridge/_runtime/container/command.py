@@ -1,5 +1,8 @@
 """Builds the command that runs a program in a container (ContainerOptions), and explains why one did not start."""
 
+# Type checkers for other systems read this file, too.
+# mypy: disable-error-code="attr-defined"
+
 from __future__ import annotations
 
 import csv

@@ -64,7 +64,6 @@ from mcp_bridge._runtime.platform.supervisor import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
     call_prctl,
-    close_descriptors,
     end_descendants,
     end_like,
     reap_children,
