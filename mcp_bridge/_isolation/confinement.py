@@ -28,7 +28,10 @@ WORKER_ARGUMENTS = ("-P", "-m", "mcp_bridge._isolation.worker")
 """The arguments of Python for the program of a worker."""
 _PYTHON = "python"
 """The name of Python in images."""
-_SUPERVISE = "import sys; from mcp_bridge._runtime.platform.supervisor import supervise_worker; supervise_worker(sys.argv[1:], 0)"
+_SUPERVISE = (
+    "import sys; from mcp_bridge._runtime.platform.supervisor import supervise_worker as supervise; "
+    "supervise(sys.argv[1:], 0)"
+)
 """The supervisor in a container. An engine does not end a container when its client ends, but it closes its input."""
 
 
