@@ -59,8 +59,5 @@ def test_the_page_about_systems_has_the_results_of_the_smokes() -> None:
         for feature in FEATURES
     }
     assert {title: cells for title, cells in rows.items() if title in expected} == expected
-    assert {word for cells in rows.values() for word in cells} - {"Linux", "macOS", "Windows"} == {
-        "tested",
-        "simulated",
-        "not available",
-    }
+    words = {word for cells in rows.values() for word in cells} - {"Linux", "macOS", "Windows"}
+    assert words <= {"tested", "simulated", "not available"}

@@ -86,7 +86,7 @@ def supervise_worker(
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    has_ended = end_descendants(grace)
+    has_ended = end_descendants(grace) or _kill_group_after_exit()
     if restrictions is not None:
         restrictions.remove_folder()
     if cleanup and status:
@@ -122,6 +122,28 @@ def _run_cleanup(command: list[str]) -> None:
     deadline = time.monotonic() + SWEEP_TIMEOUT
     while time.monotonic() < deadline and not os.waitpid(cleaner, os.WNOHANG)[0]:
         time.sleep(0.01)
+
+
+def _kill_group_after_exit() -> bool:
+    """Fork a process that kills the process group of this one as soon as this one has ended.
+
+    A process that kills its group dies with it, and then the server would not learn how the command has ended. Returns
+    False if the system can create no more processes.
+    """
+    group = os.getpgrp()
+    end, held_end = os.pipe()
+    try:
+        if os.fork():
+            return True
+    except OSError:
+        return False
+    os.setpgid(0, 0)
+    os.close(held_end)
+    # Nothing is ever written, so this returns when the supervisor has ended.
+    os.read(end, 1)
+    with contextlib.suppress(OSError):
+        os.killpg(group, signal.SIGKILL)
+    os._exit(0)
 
 
 def _watch_worker(worker: int, wakeup: int) -> int:

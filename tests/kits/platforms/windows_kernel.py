@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import signal
 import socket
 import tempfile
 import threading
@@ -42,6 +43,9 @@ def terminate_job(job: int) -> None:
             process = psutil.Process(pid)
             for member in (*process.children(recursive=True), process):
                 member.kill()
+        # Descendants of a process that has ended are still in the group that `Popen` has made for it.
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def close_handle(handle: int) -> None:
