@@ -247,7 +247,7 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
         writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
         return reader, writer
 
-    monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 64)
+    monkeypatch.setattr("mcp_bridge._runtime.platform.system.read_descriptor_limit", lambda: 64)
     pool = ConnectionPool(respond_later, TIMEOUTS)
     bound = socket.create_server(("127.0.0.1", 0))
     address = bound.getsockname()
@@ -277,7 +277,7 @@ async def test_one_address_leaves_connections_to_others_although_all_its_request
 async def test_the_oldest_connection_without_a_whole_request_gives_way(
     monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
-    monkeypatch.setattr("mcp_bridge._transports.http1.pool.read_descriptor_limit", lambda: 8)
+    monkeypatch.setattr("mcp_bridge._runtime.platform.system.read_descriptor_limit", lambda: 8)
     async with connect_to_app(echo) as (reader, writer):
         writer.write(data)
         connections = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(6)]
