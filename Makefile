@@ -71,7 +71,7 @@ site: $(VENV)/.site       ## build the documentation as a website, in strict mod
 bench: $(VENV)/.bench     ## compare with the SDK's server and FastMCP in one run
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
-release: $(TOOLS)/.ready  ## build everything that is published into dist/, and try it in a clean environment
+release: $(TOOLS)/.ready  ## build into dist/ everything that is published, and try it in a clean environment
 	$(TOOLS)/bin/python release/build.py
 
 lint-release: $(LINT)/.ready ## check the image definitions, the Helm chart and the workflows

@@ -1,6 +1,7 @@
 """Look up known vulnerabilities of the run-time dependencies, as release/lock/image.txt locks them, with pip-audit.
 
-A vulnerability ends it with 1. Without an index that knows vulnerabilities, it prints so and ends with 0.
+Exits with 1 if there is a vulnerability. If the index has no data about vulnerabilities, prints NOT AUDITED and exits
+with 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ LOCK = Path(__file__).parent / "lock" / "image.txt"
 
 
 def main() -> None:
-    """Print a line for each vulnerability, and a line for what was not looked up."""
+    """Print a line for each vulnerability, and a line if some packages could not be looked up."""
     options = ("--disable-pip", "--require-hashes", "-r", LOCK, "--format", "json", "--progress-spinner", "off")
     process = subprocess.run(
         [sys.executable, "-m", "pip_audit", *options], check=False, capture_output=True, encoding="utf-8"

@@ -23,7 +23,7 @@ RELEASE = ROOT / "release"
 DIST = ROOT / "dist"
 WORK = ROOT / "build" / "release"
 CLEAN = WORK / "environment"
-"""An environment with the wheel and its locked dependencies alone."""
+"""An environment with only the wheel and its locked dependencies."""
 CLEAN_PYTHON = CLEAN / "bin" / "python"
 ALLOWED_LICENSES = frozenset(
     (
@@ -52,7 +52,8 @@ def run(*words: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = No
 
 
 def run_tool(module: str, *words: str | Path, cwd: Path = ROOT) -> str:
-    """Run a module of this environment. The folder `build` of the repository must not hide the package `build`."""
+    """Run a module of this environment."""
+    # With -P, the folder `build` of the repository does not hide the package `build`.
     return run(sys.executable, "-P", "-m", module, *words, cwd=cwd)
 
 
@@ -92,14 +93,14 @@ def make_clean_environment(version: str) -> None:
     run_tool("venv", "--without-pip", CLEAN)
     pip = ("pip", "--python", CLEAN_PYTHON, "--quiet", "--disable-pip-version-check")
     run_tool(*pip, "install", "--no-deps", "--require-hashes", "-r", RELEASE / "lock" / "core.txt")
-    # From a folder, not from a path: metadata with the path of this machine would be in the bill of materials.
+    # If pip got the path of the wheel, it would record this path, and the bill of materials would contain it.
     run_tool(*pip, "install", "--no-deps", "--no-index", "--find-links", DIST, f"mcp-tool-bridge=={version}")
     run_tool(*pip, "check")
 
 
 def write_bill_of_materials(version: str) -> None:
     """Write the packages of the clean environment as CycloneDX, without random numbers and times."""
-    # The tool does not ask the build backend for the version.
+    # The tool cannot read a dynamic version, because it does not run the build backend.
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     static_project = WORK / "pyproject.toml"
     static_project.write_text(project.replace('dynamic = ["version"]', f'version = "{version}"'), encoding="utf-8")
@@ -142,7 +143,7 @@ def write_command_files() -> None:
     for shell, name in COMPLETIONS.items():
         script = run(command, env={"_MCP_BRIDGE_COMPLETE": f"source_{shell}"}).strip() + "\n"
         if shell == "zsh":
-            # When zsh loads the file for the first completion, it expects the result of that one.
+            # When zsh loads the file for the first completion, it expects the file to complete this word, too.
             script += '[[ $zsh_eval_context[-1] != loadautofunc ]] || _mcp_bridge_completion "$@"\n'
         (DIST / name).write_text(script, encoding="utf-8")
     (DIST / "mcp-bridge.1").write_text(run(CLEAN_PYTHON, RELEASE / "manual.py"), encoding="utf-8")
@@ -150,7 +151,7 @@ def write_command_files() -> None:
 
 
 def write_image_files(version: str) -> None:
-    """Write what `docker build dist` needs beside the wheel."""
+    """Write what `docker build dist` needs in addition to the wheel."""
     shutil.copy(RELEASE / "lock" / "image.txt", DIST / "requirements.txt")
     text = (RELEASE / "Dockerfile").read_text(encoding="utf-8")
     (DIST / "Dockerfile").write_text(text.replace("ARG VERSION\n", f"ARG VERSION={version}\n"), encoding="utf-8")

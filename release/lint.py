@@ -35,7 +35,7 @@ VALUES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "defaults": ({}, {"Deployment", "Service", "PodDisruptionBudget", "StatefulSet", "NetworkPolicy"}),
     "everything optional": (OPTIONAL, {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Ingress"}),
 }
-"""Values by what they are for, with the kinds of objects that they create."""
+"""The values to try and the kinds of objects that they create, by a description."""
 INVALID: tuple[dict[str, Any], ...] = (
     {"server": {"replicas": 0}},
     {"redis": {"enabled": False}},

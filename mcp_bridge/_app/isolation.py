@@ -1,4 +1,4 @@
-"""Isolates a source: builds its worker processes, and what they can access, from the settings."""
+"""Isolates a source: builds the order and the confinement of its workers from the settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
 def _build_sandbox(inner: Source, source: SourceSettings, settings: SandboxSettings, directory: Path) -> Confinement:
     """Return the sandbox of a source, with its own files and those in the settings.
 
-    Raises ConfigError if no sandbox is installed, or if it would make the home folder accessible.
+    Raises ConfigError if no sandbox is installed, or if the sandbox would make the home folder accessible.
     """
     try:
         sandbox.check_installation(settings.type)
@@ -83,7 +83,7 @@ def _build_container(
 ) -> Confinement:
     """Return the container of a source, with its own files and those in the settings.
 
-    Raises ConfigError if no engine is installed, or if it would make the home folder accessible.
+    Raises ConfigError if no engine is installed, or if the container would make the home folder accessible.
     """
     try:
         program = find_program(settings.engine)

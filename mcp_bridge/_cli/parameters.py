@@ -37,7 +37,7 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
     Return None if only typer can parse it, or report its error: if a value is empty or begins with `-`, an option is
     unknown, or there are too many arguments.
     """
-    # Typer expands such words on Windows.
+    # On Windows, typer expands words with these characters, so it has to parse them.
     if not system.EXPANDED_CHARACTERS.isdisjoint("".join(words)):
         return None
     hints = get_type_hints(options, include_extras=True)

@@ -9,7 +9,7 @@ from mcp_bridge._runtime.platform import system
 
 
 def configure_streams() -> None:
-    """Let every text be printed: with the encoding of the system, and escapes for characters that it lacks."""
+    """Use the encoding of the system, with escapes for characters that it lacks, so that any text can be printed."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding=system.ENCODING, errors="backslashreplace")

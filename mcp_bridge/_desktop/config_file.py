@@ -185,7 +185,7 @@ def _read_bytes(target: Path, path: Path) -> bytes | None:
     if os.path.isdir(target):
         raise ConfigError(_NO_FILE, path=str(path), hint=_MOVE_IT)
     try:
-        # A pipe may be in the place of the file.
+        # A pipe may be in the place of the file, and opening it must not wait for a writer.
         file = os.open(target, os.O_RDONLY | system.OPEN_NOW | system.OPEN_BINARY)
     except FileNotFoundError:
         return None

@@ -32,7 +32,8 @@ _SUPERVISE = (
     "import sys; from mcp_bridge._runtime.platform.supervisor import supervise_worker as supervise; "
     "supervise(sys.argv[1:], 0)"
 )
-"""The supervisor in a container. An engine does not end a container when its client ends, but it closes its input."""
+"""The supervisor in a container. When the command that started a container is killed, the engine does not end the
+container, but closes its standard input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class Confinement(Protocol):
         ...
 
     def describe_exit(self, code: int | None, memory: int) -> str:
-        """Return the end of a sentence about an exit code, which is negative for a signal."""
+        """Return how a worker has ended, as the end of a sentence. The exit code is negative for a signal."""
         ...
 
     def explain_failed_start(self, code: int | None, lines: Sequence[str]) -> str:
@@ -79,7 +80,7 @@ class Confinement(Protocol):
         ...
 
     def explain_version(self, version: str) -> str:
-        """Return the problem of a worker with this version of the package, or an empty text."""
+        """Return why a worker with this version of the package cannot be used, or an empty text."""
         ...
 
 

@@ -66,7 +66,7 @@ class SourceRunner:
         self._prepared: dict[tuple[str, str, str], PreparedEntry] = {}
         # The scopes of calls by their ids.
         self._running: dict[int, anyio.CancelScope] = {}
-        # In a container, the processes that run between calls.
+        # In a container, the processes that already run before the first call.
         self._idle_processes: frozenset[Any] | None = None
 
     async def run(self, order: WorkerOrder) -> None:

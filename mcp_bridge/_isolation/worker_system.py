@@ -27,7 +27,7 @@ def apply_limits(limits: WorkerLimits, *, is_contained: bool) -> None:
 
 
 def list_processes(pid: int) -> frozenset[psutil.Process]:
-    """Return the processes below a process, such as a supervisor or the first process of a container."""
+    """Return the descendants of a process, such as a supervisor or the first process of a container."""
     import psutil
 
     with contextlib.suppress(psutil.Error):
@@ -36,7 +36,7 @@ def list_processes(pid: int) -> frozenset[psutil.Process]:
 
 
 def kill_started_since(pid: int, began: float, spared: Set[psutil.Process]) -> None:
-    """Kill the processes below a process that were started after `began`, a Unix time, except `spared`."""
+    """Kill the descendants of a process that were started after `began`, a Unix time, except `spared`."""
     import psutil
 
     for process in list_processes(pid) - spared:

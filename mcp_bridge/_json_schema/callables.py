@@ -52,7 +52,7 @@ def is_context(annotation: Any) -> bool:
     if isinstance(annotation, typing.ForwardRef):
         return _is_context_text(annotation.__forward_arg__)
     if type(annotation).__name__ == "TypeAliasType":
-        # `type Context = CallContext`, or the same of typing_extensions, whose import would cost start-up time.
+        # `type Context = CallContext`, or its equivalent in typing_extensions, whose import would cost start-up time.
         return is_context(annotation.__value__)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):

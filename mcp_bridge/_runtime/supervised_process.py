@@ -55,7 +55,7 @@ async def start_process(
         directory: The working directory; by default that of the bridge.
         grace: Seconds between SIGTERM and SIGKILL when the supervisor ends the process.
         on_print: Receives the stderr of the process in place of the relay.
-        cleanup: A command that runs after the process has ended in another way than with exit code 0.
+        cleanup: A command that runs after the process has ended, unless its exit code was 0.
     """
     (stdin, sink), (source, stdout) = os.pipe(), os.pipe()
     try:

@@ -41,7 +41,7 @@ class ContainerSettings(SettingsModel):
         default="auto", description="The engine. `auto`: docker if it is installed, else podman."
     )
     network: bool | _Network = Field(
-        default=False, description="Allow the network: `true` for the default one of the engine, or a network's name."
+        default=False, description="Allow the network: `true` for the engine's default one, or the name of a network."
     )
     read: tuple[str, ...] = Field(default=(), description="More paths that can be read.")
     write: tuple[str, ...] = Field(default=(), description="Paths that can be written.")

@@ -116,7 +116,7 @@ Annotation = Literal["readOnlyHint", "destructiveHint", "idempotentHint", "openW
 """The hints among the annotations of tools (server/tools, ToolAnnotations)."""
 PrincipalName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
 TokenReference = Annotated[str, AfterValidator(_check_token_reference)]
-# Windows has names with parentheses. Engines of containers read `NAME=VALUE` and `NAME*` in another way.
+# Windows has names with parentheses. Container engines would read `NAME=VALUE` and `NAME*` differently.
 EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_()]*$")]
 # RFC 6749, section 3.3, allows these characters in a scope.
 Scope = Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")]

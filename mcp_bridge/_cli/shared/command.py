@@ -62,7 +62,7 @@ def show_shared_servers(options: SharedOptions) -> None:
 
 
 def _request_stop(path: Path) -> None:
-    """Ask the server at an endpoint to stop. Raises ConnectionError if there is none of this user."""
+    """Ask the server at an endpoint to stop. Raises ConnectionError if no server of this user listens there."""
     from mcp_bridge._runtime.platform.endpoints import endpoints
     from mcp_bridge._transports.local_socket import STOP
 

@@ -245,7 +245,7 @@ class Relay:
         self._server = None
         server.connection.socket.close()
         if not server.connection.is_verified and self._instance is not None:
-            # Another program has the port of a server that was killed.
+            # The server was killed, and another program has its port.
             with contextlib.suppress(OSError):
                 self._instance.socket.unlink()
         if self._is_greeted:

@@ -1,6 +1,6 @@
 """The process of a shared server. A relay starts it (`launch.py`).
 
-Its arguments are an order in JSON, with the file to serve and the options, and a word for the inherited socket. Its
+It has two arguments: an order in JSON, with the file to serve and the options, and a word for the inherited socket. Its
 output goes to its log.
 """
 
@@ -34,7 +34,7 @@ def main() -> None:
     from mcp_bridge._cli.exits import run_and_exit
     from mcp_bridge._runtime.platform.endpoints import endpoints
 
-    # No tool may read the standard input, through which Windows passes the socket.
+    # On Windows, the socket arrives through standard input, so it is received before any tool could read it.
     listener = endpoints.adopt_listener(system.receive_listening_socket(sys.argv[2]), Path(order["socket"]))
     run_and_exit(lambda: serve_order(order, listener, guard))
 

@@ -20,7 +20,7 @@ logger = logging.getLogger("mcp_bridge.approvals")
 
 WRITE_TIMEOUT = 5.0
 """Seconds that writing a line may take."""
-# Opening a FIFO could wait for a reader. `_append` rejects what is not a regular file.
+# With OPEN_NOW, opening a FIFO does not wait for a reader. `_append` rejects everything but regular files.
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | system.OPEN_NOW | system.OPEN_BINARY
 
 

@@ -33,7 +33,7 @@ class ContainerOptions:
         files: The readable files of its program or source.
         read: Further readable paths.
         write: Writable paths.
-        user: The user in the container. By default, it has the rights of this process for the mounted files.
+        user: The user in the container. By default, a user with the rights of this process for the mounted files.
         cpus: The number of CPUs that it can use.
     """
 
@@ -76,11 +76,11 @@ def build_run_command(
         env: The names of environment variables that it takes from the environment of the command.
     """
     command = [engine.program, "run", "--rm", "--interactive", "--init", "--pull", "never"]
-    # The channel of a worker must not be copied into a log of the engine, and the health of its image says nothing.
+    # The engine must not log the messages of a worker. Health checks of the image are for its usual program.
     command += ["--log-driver", "none", "--no-healthcheck", "--stop-timeout", "0"]
     command += ["--name", name, "--label", f"mcp-bridge.source={label}"]
     command += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
-    # Programs could read no mounted file, unless its SELinux label were changed for good.
+    # With SELinux, programs could read a mounted file only after a permanent change of its label.
     if engine.has_selinux:
         command += ["--security-opt", "label=disable"]
     if options.network is not True:
@@ -174,7 +174,7 @@ def _find_errors(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _choose_user(engine: Engine) -> str:
-    """Return the user whose files in the container are those of this process."""
+    """Return the user in the container who owns the files of this process."""
     # Root in a container of rootless docker is the user who runs docker.
     if engine.is_rootless and not engine.is_podman:
         return "0:0"

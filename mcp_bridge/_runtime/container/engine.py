@@ -72,7 +72,7 @@ def build_environment() -> dict[str, str]:
 
 
 async def probe(program: str, image: str) -> Engine:
-    """Return what is known of an engine. Raises SourceError if it cannot run containers of the image here."""
+    """Check an engine, and return it. Raises SourceError if it cannot run containers of the image here."""
     version = await _read_output(program, "--version")
     is_podman = "podman" in version.lower()
     socket = ""
@@ -91,7 +91,7 @@ async def probe(program: str, image: str) -> Engine:
 
 
 def explain_missing_image(program: str, image: str) -> str:
-    """Return the problem of an image that is not on this machine, and how users get it."""
+    """Return the problem of an image that is not on this machine, and how users can get the image."""
     name = os.path.basename(program)
     hint = f"Build it with `{name} build --tag {image} FOLDER`"
     # A name without a registry would be looked up in public ones, where others could own it.
@@ -174,7 +174,7 @@ async def _run(program: str, *words: str) -> tuple[int, str, str]:
                 [program, *words], check=False, stdin=subprocess.DEVNULL, env=build_environment()
             )
     except TimeoutError:
-        raise SourceError(f"{name} does not respond within {_TIMEOUT:g} seconds") from None
+        raise SourceError(f"{name} did not respond within {_TIMEOUT:g} seconds") from None
     except OSError as error:
         raise SourceError(f"{name} cannot be run: {error}") from error
     errors = process.stderr.decode(errors="replace").strip()

@@ -15,10 +15,10 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def wrap_sandbox(command: list[str], hosts: tuple[str, ...], addresses: tuple[str, ...]) -> list[str]:
-    """Return the command for the program of a sandbox with a proxy.
+    """Return the command that starts a proxy and the program of a sandbox.
 
     Args:
-        command: The program of the sandbox and its arguments. Its command is one of `wrap_command`.
+        command: The program of the sandbox and its arguments, which end with the result of `wrap_command`.
         hosts: The hosts that can be reached, as `parse_rule` reads them.
         addresses: Networks of allowed addresses of these hosts, as `parse_networks` reads them.
     """
@@ -27,13 +27,13 @@ def wrap_sandbox(command: list[str], hosts: tuple[str, ...], addresses: tuple[st
 
 
 def wrap_command(command: list[str], hosts: tuple[str, ...]) -> list[str]:
-    """Return the command in a sandbox that connects `command` to the proxy."""
+    """Return the command that makes the proxy available in the sandbox, and then executes `command`."""
     return [sys.executable, "-I", "-S", script.__file__, "inside", _list_direct_names(hosts), *command]
 
 
 @cache
 def _list_import_paths() -> list[str]:
-    """Return the folders of the imports of the proxy, and no other folder, because a tool might write to it."""
+    """Return the folders from which the proxy imports. There are no others, because a tool might write to them."""
     paths = []
     for name in ("h11", "mcp_bridge"):
         spec = importlib.util.find_spec(name)

@@ -14,7 +14,7 @@ import h11
 from mcp_bridge._runtime.egress.hosts import HostPort, parse_target
 
 BUFFER = 64 * 1024
-"""The bytes that are read at once. For each direction of a connection, a few times as many are buffered."""
+"""The number of bytes that are read at once. Each direction of a connection buffers a few times as many."""
 MAX_HEAD = 64 * 1024
 """The maximum number of bytes of the head of a request or response."""
 IDLE_TIMEOUT = 600.0
@@ -41,7 +41,7 @@ class EgressRejected(Exception):
 
 
 class HttpPeer:
-    """The client or server of an exchange. Each progress moves the end of `deadline`, which covers both."""
+    """The client or server of an exchange. Both share `deadline`, which every read or write extends."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class HttpPeer:
         self._writer.close()
 
     async def send_error(self, error: EgressRejected) -> None:
-        """Send the response for an error, and wait a moment, because a reset connection could hide it."""
+        """Send the response for an error, and wait a moment, because a reset of the connection could discard it."""
         text = f"{error}\n".encode()
         headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(text))), ("Connection", "close")]
         await self.send_event(h11.Response(status_code=error.status, headers=headers, reason=error.reason.encode()))
@@ -185,6 +185,6 @@ def _select_headers(headers: Sequence[tuple[bytes, bytes]], *others: bytes) -> l
         if name == b"connection":
             removed.update(option.strip().lower() for option in value.split(b","))
         elif name == b"transfer-encoding":
-            # A message with both is read by its encoding (RFC 9112, section 6.3).
+            # In a message with both headers, Transfer-Encoding takes precedence (RFC 9112, section 6.3).
             removed.add(b"content-length")
     return [(name, value) for name, value in headers if name not in removed and not name.startswith(b"proxy-")]

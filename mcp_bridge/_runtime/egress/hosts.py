@@ -90,7 +90,7 @@ def parse_rule(text: str) -> HostRule:
     if text.startswith("*."):
         prefix, suffix = "*.", text[2:]
     if text == "*" or text.startswith("*:"):
-        # The name `any` takes the place of the wildcard to read its port.
+        # `parse_target` reads the port, but accepts no wildcard, so the name `any` stands for it.
         prefix, suffix = "*", text.replace("*", "any", 1)
     try:
         target = parse_target(suffix, _NO_PORT)

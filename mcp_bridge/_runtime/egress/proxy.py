@@ -39,7 +39,7 @@ HEAD_TIMEOUT = 10.0
 CONNECT_TIMEOUT = 10.0
 """Seconds for resolving a name, and again for connecting to each of its addresses."""
 LOG_INTERVAL, MAX_LOGGED = 60.0, 20
-"""In this number of seconds, denials of at most so many hosts are logged, each once."""
+"""A number of seconds, and the maximum number of hosts whose denials are logged in this time, each once."""
 _ACCEPT_PAUSE = 0.1
 """Seconds after which a failed attempt to accept a connection is repeated."""
 
@@ -60,7 +60,10 @@ def write_stderr(line: str) -> None:
 
 
 def run_proxy(listener: socket.socket, sandbox: int, hosts: Sequence[str], networks: Sequence[str]) -> None:
-    """Run a proxy until the end of its sandbox, a process with this descriptor (pidfd_open(2)), and end the process."""
+    """Run a proxy until its sandbox ends, and then end this process.
+
+    `sandbox` is a descriptor of the process of the sandbox (pidfd_open(2)).
+    """
 
     async def serve() -> None:
         listener.setblocking(False)

@@ -1,11 +1,15 @@
-"""The scripts around a sandbox: `python -I -S script.py outside RULES COMMAND...`, `... inside NO_PROXY COMMAND...`.
+"""Connects a sandbox to its proxy. The script runs outside the sandbox and again inside it:
+
+    python -I -S script.py outside RULES COMMAND...
+    python -I -S script.py inside NO_PROXY COMMAND...
 
 Outside, the script forks. The parent becomes the program of the sandbox, with one end of a socket pair. The child
 becomes the proxy, and ends with its parent. Inside, where the loopback interface is the sandbox's own, the script
 creates a listening socket, sends it to the proxy through the socket pair, and becomes the command.
 
-So the command needs no other process, and the sandbox no file: the proxy accepts connections in the network of the
-sandbox, and makes its own in that of the bridge. If it is killed, the command has no network.
+So no other process has to run in the sandbox, and no file has to be mounted in it. The proxy accepts connections in the
+network of the sandbox, and makes its own connections in the network of the bridge. If the proxy is killed, the command
+has no network.
 """
 
 # Only Linux has the functions for processes and descriptors, but other systems import this file to know its path.
@@ -45,12 +49,12 @@ def run_outside(rules: str, command: list[str]) -> NoReturn:
 
 
 def _run_proxy(channel: socket.socket, parent: int, rules: str) -> None:
-    """Wait for the listening socket and the first connection, and be the proxy from then on."""
+    """Wait for the listening socket and the first connection, and then run the proxy."""
     import json
     import select
 
     options = json.loads(rules)
-    # The output of the sandbox ends only when no process holds it.
+    # The output of the sandbox ends only when no process holds it, so the proxy must not.
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(null, number)

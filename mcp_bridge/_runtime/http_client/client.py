@@ -162,7 +162,7 @@ class PoolTransport(httpx2.AsyncBaseTransport):
 
 
 class CheckedTransport(PoolTransport):
-    """Connects only to addresses of the policy. There are more of them with encryption than without."""
+    """Connects only to addresses of the policy, which allows more of them with encryption than without."""
 
     def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext) -> None:
         pools = {

@@ -28,7 +28,7 @@ FEATURES = {
     5: "devices (Linux 6.10)",
     6: "signals and abstract sockets (Linux 6.12)",
 }
-"""What each version of Landlock is the first to restrict. A sandbox needs all of it."""
+"""What each version of Landlock restricts for the first time. A sandbox needs all versions."""
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """The numbers of the system calls, on all architectures."""
 _CREATE_RULESET_VERSION = 1
@@ -80,8 +80,8 @@ class Restrictions:
     """The restrictions of one command, as the order describes them.
 
     `order` is JSON: `directory` (the working directory), `network` (whether it is allowed), `keeps_home` (whether HOME
-    stays as it is, not the private folder), and the paths `system` (readable, if they exist), `read`, `list` (folders
-    whose names of files can be read) and `write`.
+    stays unchanged; otherwise it is the private folder), and the paths `system` (readable, if they exist), `read`,
+    `list` (folders whose file names can be read) and `write`.
     """
 
     def __init__(self, order: str) -> None:
@@ -120,7 +120,7 @@ class Restrictions:
 
     def remove_folder(self) -> None:
         """Remove the private folder. All processes of the command must have ended."""
-        # Python's own function cannot remove very deep folders. The first command may fail with a message.
+        # Python's own function cannot remove very deep folders. Discard stderr, because the first command may fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         environment = {"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}"}
         for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
@@ -141,7 +141,7 @@ def _add_rule(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Give up all capabilities, which root has, and those that programs could give back."""
+    """Give up all capabilities that the process has, and those that executing a program could give back to root."""
     for number in range(_LAST_CAPABILITY + 1):
         # This fails for unknown capabilities, and without the capability to do it. Then there is nothing to give up.
         libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)

@@ -49,9 +49,9 @@ FORBIDDEN = {
 MISSING = {
     # The arguments of these calls are in memory, where the filter cannot read them. Programs then use older calls.
     "clone3": (435, 435), "openat2": (437, 437),
-    # Its operations are no system calls, so the filter would not see them.
+    # The operations of io_uring are not system calls, so the filter would not see them.
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    # It would report the names of files in folders that cannot be read. Programs then compare the files.
+    # inotify would report the names of files in folders that cannot be read. Without it, programs compare the files.
     "inotify_init": (253, None), "inotify_init1": (294, 26),
 }  # fmt: skip
 """System calls that fail with ENOSYS, as in a kernel without them."""
@@ -79,7 +79,7 @@ _NAMESPACE_FLAGS = 0x7E020000
 _MODE_MASK, _USUAL_MODE = 0o7044, 0o044
 """A usual mode lets all users read, and has no special bits: 644, 755, 666."""
 _O_ACCMODE = 3
-"""With all its bits set, open(2) gives a descriptor only for ioctl(2), about which Landlock does not ask."""
+"""The access mode of open(2). With both bits set, the descriptor is only for ioctl(2); Landlock does not check it."""
 _FORBIDDEN_IOCTLS = (
     # Input for a terminal: TIOCSTI, TIOCLINUX.
     0x5412, 0x541C,
@@ -148,8 +148,8 @@ def build_filter(machine: str, *, network: bool) -> list[Instruction]:
     for numbers in _OWN_PROCESS_ONLY.values():
         add_rule(numbers, _load_argument(0), *_allow_only(0))
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else ()
-    # Landlock restricts no sockets of files, such as the one of Docker. So there are only connected pairs of them. A
-    # pair of datagram sockets could still send to others.
+    # Landlock does not restrict Unix sockets with a path, such as Docker's. So the filter allows only connected pairs
+    # of Unix sockets. It allows no pairs of datagram sockets, because these could still send to other sockets.
     add_rule(_SOCKET, _load_argument(0), *_allow_only(*families))
     pair_types = _allow_only(_SOCK_STREAM, _SOCK_SEQPACKET)
     type_check = [_load_argument(1), (_AND, 0, 0, _SOCKET_TYPE_MASK), *pair_types]
@@ -158,8 +158,8 @@ def build_filter(machine: str, *, network: bool) -> list[Instruction]:
     add_rule(_IOCTL, _load_argument(1), *_allow_others(_FORBIDDEN_IOCTLS))
     for numbers, place in ((_OPEN, 1), (_OPENAT, 2)):
         add_rule(numbers, _load_argument(place), (_AND, 0, 0, _O_ACCMODE), *_allow_others([_O_ACCMODE]))
-    # Landlock does not restrict modes either. Programs that copy files set a usual mode, so this seems to succeed, but
-    # changes nothing. A mode that would protect a file fails.
+    # Landlock does not restrict modes either. Programs that copy files set a usual mode, so these calls seem to
+    # succeed, but change nothing. Calls with a mode that would protect a file fail.
     for numbers, place in _CHMOD_CALLS:
         mode_check = [(_AND, 0, 0, _MODE_MASK), (_JUMP_EQUAL, 0, 1, _USUAL_MODE), _fail(0), _fail(errno.EPERM)]
         add_rule(numbers, _load_argument(place), *mode_check)
@@ -186,9 +186,10 @@ def _fail(number: int) -> Instruction:
 
 
 def _check_times() -> list[Instruction]:
-    """Allow utimensat(2) for an open file. With a path, setting given times seems to succeed, as for copies of files.
+    """Allow utimensat(2) for an open file, but not with a path.
 
-    With a path, setting the current time fails, because programs then open the file. Pointers have 64 bits.
+    With a path, setting explicit times seems to succeed, because programs that copy files do this. Setting the current
+    time fails, and programs then open the file instead. Pointers have 64 bits.
     """
     path, times = _ARGUMENTS + 8, _ARGUMENTS + 16
     return [

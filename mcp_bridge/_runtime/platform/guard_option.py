@@ -1,4 +1,4 @@
-"""Reads from a command line whether the server wants a guard, which ends its processes after it."""
+"""Reads from a command line whether the server wants a guard, which ends the processes that it leaves behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def is_guard_wanted(arguments: Sequence[str]) -> bool:
     """
     if arguments[:1] not in (["serve"], ["worker"], ["dev"]) or "--shared" in arguments:
         return False
-    # Of several of these options, the last one counts.
+    # The last one of these options counts.
     options = [word for word in arguments if word in {"--guard", "--no-guard", "--help", "-h"}]
     return not options or options[-1] == "--guard"

@@ -12,7 +12,7 @@ class LocalConnection:
 
     Args:
         connected: The socket.
-        proof: The bytes with which the server begins, to prove that it belongs to this user. None are left on systems
+        proof: The bytes with which the server begins, to prove that it belongs to this user. It is empty on systems
             that report the user of the other end.
     """
 
@@ -80,7 +80,7 @@ class LocalEndpoints(Protocol):
     def open_listener(self, path: Path, backlog: int) -> LocalListener:
         """Listen at an endpoint. Raises OSError.
 
-        The file appears when the server listens, because others remove files without a server.
+        The file appears only when the server listens, because other servers remove a file at which none listens.
         """
         ...
 

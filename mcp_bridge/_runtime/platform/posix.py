@@ -67,7 +67,7 @@ _BROWSER_VARIABLES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 
 def start_supervisor(arguments: Sequence[str]) -> Supervisor | None:
-    """Start what ends the processes of a server after it, if the command line asks for it.
+    """Start the guard that ends the processes a server leaves behind, if the command line asks for it.
 
     Return the supervisor in the server, if there is one (Linux). The calling process then does not return.
     """
@@ -87,7 +87,7 @@ def wrap_command(
 
     `grace` are the seconds between SIGTERM and SIGKILL. `stdin` is an inherited descriptor for the input of the
     command, if that is not standard input. The supervisor notices the end of this process by the end of standard input.
-    `cleanup` is a command that it runs after `command` has ended in another way than with exit code 0.
+    `cleanup` is a command that the supervisor runs after `command` has ended, unless its exit code was 0.
     """
     order = f"{grace:g}:{stdin}:{len(cleanup)}"
     return [sys.executable, "-I", "-S", supervisor_script.__file__, order, *cleanup, *command]

@@ -57,8 +57,8 @@ def supervise_worker(
         command: The program and its arguments.
         grace: Seconds between SIGTERM and SIGKILL for the remaining processes.
         stdin: The descriptor of the command's input, if that is not standard input.
-        restrictions: Those of the command, if it runs in a sandbox with Landlock.
-        cleanup: A command to run after all, unless the first one has ended with exit code 0.
+        restrictions: The restrictions of the command, if it runs in a sandbox with Landlock.
+        cleanup: A command to run at the end, unless the first one has ended with exit code 0.
     """
     # Event loops may leave more descriptors open than the standard streams. Among them may be the write end of the
     # worker's output, which would then never end.

@@ -4,7 +4,7 @@ Any user of the machine can connect to such a port, so both sides prove that the
 an endpoint has the port, a token and a proof, and is in a folder that only its user can read:
 
 1. The client sends the token. A connection with a wrong one is closed without a response, after a second.
-2. The server responds with the proof. So a client notices when its server was killed, and another program has the port.
+2. The server responds with the proof. So a client notices if the server was killed and another program has its port.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TcpListener:
                 with anyio.move_on_after(TOKEN_TIMEOUT):
                     token = await _receive_exactly(connected, TOKEN_LENGTH)
                 if hmac.compare_digest(token, self._endpoint.token):
-                    # A new connection has room for these bytes.
+                    # The send buffer of a new connection has room for these bytes.
                     connected.send(self._endpoint.proof)
                     return True
                 await anyio.sleep(WRONG_TOKEN_DELAY)
@@ -128,7 +128,7 @@ def adopt_listener(listening: socket.socket, path: Path) -> TcpListener:
 
 
 def connect_endpoint(path: Path) -> LocalConnection | None:
-    """Connect to an endpoint and send its token, or return None if nothing listens. The server may not have proved."""
+    """Connect to an endpoint and send its token, or return None if nothing listens. The proof is not received yet."""
     try:
         endpoint = read_endpoint(path)
         connection = socket.create_connection((HOST, endpoint.port), CONNECT_TIMEOUT)

@@ -76,7 +76,7 @@ CREATE_BREAKAWAY_FROM_JOB = 0x01000000
 CREATE_NO_WINDOW = 0x08000000
 CTRL_BREAK_EVENT = 1
 _LOCK_POSITION = 1 << 30
-"""The byte that stands for a file in its locks. It lies beyond the content, which others could not read otherwise."""
+"""The byte of a file that its lock covers. It lies beyond the content, because others cannot read locked bytes."""
 _KEY_INTERVAL = 0.05
 """Seconds between two checks for typed keys."""
 
@@ -102,7 +102,7 @@ def wrap_command(
 def make_child_options(*, descriptors: Sequence[int] = ()) -> dict[str, Any]:
     """Return the options for a suspended process. ProcessGroup resumes it. Windows inherits no `descriptors`."""
     flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP
-    # A program of the desktop has no console for its children, and each of them would open a window.
+    # A desktop program has no console for its children, so each of them would open a window.
     if not kernel32.has_console():
         flags |= CREATE_NO_WINDOW
     return {"creationflags": flags}
@@ -111,7 +111,7 @@ def make_child_options(*, descriptors: Sequence[int] = ()) -> dict[str, Any]:
 def start_daemon(command: Sequence[str], listening: socket.socket, **options: Any) -> subprocess.Popen[bytes]:
     import subprocess
 
-    # A client may end the processes of its job. Not every job allows a process to leave it.
+    # A client may end the processes of its job, so the daemon leaves it, unless the job does not allow that.
     flags = DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP
     words = [*command, "-"]
     process: subprocess.Popen[bytes]
@@ -131,7 +131,7 @@ def receive_listening_socket(word: str) -> socket.socket:
 
 
 class ProcessJob:
-    """The job of a suspended child. The child runs once it is in the job. Raises OSError, and kills the child."""
+    """The job of a suspended child, which runs once it is in the job. If that fails, kills it and raises OSError."""
 
     def __init__(self, pid: int) -> None:
         import psutil
@@ -151,7 +151,7 @@ class ProcessJob:
             raise
 
     def terminate(self) -> None:
-        # Without a common console, there is no such event. The caller kills the job after the grace period.
+        # Without a common console, the event does not arrive. The caller kills the job after the grace period.
         with contextlib.suppress(OSError):
             os.kill(self._pid, CTRL_BREAK_EVENT)
 

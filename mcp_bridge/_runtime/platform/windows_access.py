@@ -31,7 +31,7 @@ def find_other_users(rights: str, user: str) -> list[str]:
     owner = re.match(r"O:(S-[\d-]+|[A-Z]{2})", rights)
     names = [owner[1] if owner else "unknown owner"]
     access_list = rights.partition("D:")[2]
-    # Without a list, everybody has access.
+    # Without a list, every user has access.
     if "(" not in access_list:
         names.append("everybody")
     for entry in re.findall(r"\(([^)]*)\)", access_list):

@@ -36,7 +36,7 @@ def build_bubblewrap_command(command: list[str], sandbox: SandboxOptions, direct
 
 
 async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
-    """Return the strictest options of bubblewrap for this machine. Raises SourceError with its message for none.
+    """Return the strictest options of bubblewrap for this machine. Raises SourceError with its message if none work.
 
     It tries them by starting Python in the sandbox.
     """
@@ -49,7 +49,10 @@ async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int)
         raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem})")
     if problem:
         raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}")
-    logger.warning("bubblewrap cannot forbid user namespaces here (0.8 or later can): `memory` does not limit files")
+    logger.warning(
+        "bubblewrap cannot forbid user namespaces here (0.8 or later can, except in some containers): tools can mount "
+        "file systems in memory, which `memory` does not limit"
+    )
     return lenient
 
 

@@ -33,7 +33,7 @@ def find_kernel_problem() -> str:
         return "the sandbox with Landlock requires a 64-bit processor of x86 or ARM"
     abi = get_abi()
     if abi == 0:
-        return "the kernel has no Landlock (Linux 5.13), or it is not enabled, or not allowed in this container"
+        return "the kernel has no Landlock (it needs Linux 6.12), or does not enable it, or this container forbids it"
     missing_features = [text for version, text in FEATURES.items() if version > abi]
     if missing_features:
         return f"Landlock of this kernel (version {abi}) cannot restrict {', '.join(missing_features)}"
@@ -41,7 +41,7 @@ def find_kernel_problem() -> str:
 
 
 def find_settings_problem(sandbox: SandboxOptions) -> str:
-    """Return what Landlock cannot do of these settings, or an empty text. Its rules only add rights to a folder."""
+    """Return what these settings require and Landlock cannot do, or an empty text. Its rules can only add rights."""
     if sandbox.hosts:
         return "Landlock cannot limit the network to a list of hosts"
     for path in sandbox.read:

@@ -45,7 +45,7 @@ spec:
         app.kubernetes.io/component: {{ .component }}
         mcp-bridge/redis: {{ include "bridge.name" .root }}
       annotations:
-        # New files start new pods.
+        # When the files change, Kubernetes replaces the pods.
         mcp-bridge/files: {{ toJson .root.Values.files | sha256sum }}
     spec:
       terminationGracePeriodSeconds: {{ .pods.terminationGracePeriodSeconds }}
@@ -71,7 +71,7 @@ spec:
             {{- end }}
           {{- if eq .component "server" }}
           ports: [{name: mcp, containerPort: 8808}]
-          readinessProbe: # 503 from SIGTERM on, while running calls end
+          readinessProbe: # from SIGTERM on, /health returns 503, while running calls finish
             httpGet: {path: /health, port: mcp, httpHeaders: [{name: Host, value: localhost}]}
             periodSeconds: 2
           livenessProbe:
