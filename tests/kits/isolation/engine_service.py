@@ -78,13 +78,14 @@ def build_command(request: dict[str, Any]) -> Iterator[str]:
     yield from ("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if request["network"] != "none":
         yield "--share-net"
+    # This comes first, because a clone of the repository may be below /tmp.
+    place, _, size = request["tmpfs"].partition(":size=")
+    if place:
+        yield from ("--size", size, "--tmpfs", place)
     python = {sys.prefix, sys.base_prefix, str(REPOSITORY / "mcp_bridge")}
     for path in sorted({"/usr", "/bin", "/lib", "/lib64", "/etc"} | python):
         yield from ("--ro-bind-try", path, path)
     yield from ("--proc", "/proc", "--dev", "/dev")
-    place, _, size = request["tmpfs"].partition(":size=")
-    if place:
-        yield from ("--size", size, "--tmpfs", place)
     for mount in request["mounts"]:
         yield from ("--ro-bind" if "readonly" in mount else "--bind", mount["src"], mount["dst"])
     yield from ("--remount-ro", "/", "--chdir", request["directory"])
