@@ -71,6 +71,8 @@ def find_names(text: str) -> tuple[set[str], set[str]]:
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is module)
     }
+    # Python 3.14 makes this name for annotations in blocks such as `if`.
+    uses.discard("__conditional_annotations__")
     return uses, uses - definitions - set(vars(builtins))
 
 
