@@ -39,6 +39,8 @@ _UNREAD: Mapping[str, str] = {
     "authProviderType": "Write the header into `headers`, with a reference to a variable",
 }
 """Keys of clients that change what a server gets, and what to do instead."""
+_SANDBOX_KEYS = frozenset({"type", "allow_addresses", "read", "write"})
+"""The keys of a sandbox in the settings, except `network`, which has other forms in the files of some clients."""
 _BUILT_IN = frozenset({"builtin", "platform", "frontend", "inline_python"})
 """Types of extensions of Goose that are not MCP servers."""
 _ADDRESS_KEYS = ("command", "cmd", "url", "uri", "serverUrl", "httpUrl")
@@ -78,7 +80,9 @@ def normalize_entry(entry: Json) -> dict[str, Any]:
     for key, value in entry.items():
         setting = _RENAMED.get(key, key)
         # If an entry has both, the name of the settings takes precedence.
-        if value is not None and (setting == key or not normalized.get(setting)):
+        # An empty sandbox is an error, so it must not mean that there is none.
+        is_present = value is not None or key == "sandbox"
+        if is_present and (setting == key or not normalized.get(setting)):
             normalized[setting] = value
     _flatten_command(normalized)
     _add_named_variables(normalized)
@@ -120,19 +124,22 @@ def list_unread_keys(entry: Json) -> list[str]:
         notes.append(f"'oauth' is read without {names}. `mcp-bridge login` registers the bridge as a client itself")
     elif oauth and not entry.get("url"):
         notes.append("'oauth' is not read. A server that the bridge starts gets its credentials from `env`")
-    if entry.get("sandbox") and not is_sandbox(entry["sandbox"]):
+    if "sandbox" in entry and not is_sandbox(entry["sandbox"]):
         notes.append(
             "'sandbox' is not read in this form. Write `true`, `bubblewrap`, `landlock`, or a mapping of `type`, "
-            "`network`, `read`, `write`"
+            "`network`, `allow_addresses`, `read`, `write`"
         )
     return notes
 
 
 def is_sandbox(value: Any) -> bool:
-    """Return whether a sandbox has the form of the settings. Some clients write mappings of other forms."""
-    if not isinstance(value, Mapping):
-        return isinstance(value, str | bool)
-    return "read" in value or "write" in value or isinstance(value.get("network"), bool | list)
+    """Return whether a sandbox has the form of the settings, even if its values are invalid.
+
+    Some clients write mappings of other forms, such as with a mapping in `network`.
+    """
+    if not isinstance(value, Mapping) or not _SANDBOX_KEYS.isdisjoint(value):
+        return True
+    return set(value) <= {"network"} and not isinstance(value.get("network"), Mapping)
 
 
 def translate_references(value: Any, folder: Path, *, has_inner_references: bool = False) -> Any:

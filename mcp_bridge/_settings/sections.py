@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_bridge._runtime.sandbox import SandboxOptions
 
 SandboxName = Literal["auto", "bubblewrap", "landlock"]
-_SANDBOX_FORMS = "bubblewrap, landlock, auto, true, or a mapping with type, network, read and write"
+_SANDBOX_FORMS = "bubblewrap, landlock, auto, true, or a mapping with type, network, allow_addresses, read and write"
 _REMEMBERED = 30 * 86400.0
 """How long the answer `always` to a question for approval applies by default, in seconds."""
 ClientName = Literal[
@@ -79,13 +80,26 @@ class SandboxSettings(SettingsModel):
 
     def to_options(self, directory: Path, files: tuple[str, ...] = (), listed: tuple[str, ...] = ()) -> SandboxOptions:
         """Return the options of the sandbox of a program with these files. Relative paths start at `directory`."""
-        from mcp_bridge._runtime.sandbox import SandboxOptions
+        from mcp_bridge._runtime.sandbox import SandboxOptions, find_enclosing_folder
 
-        read = tuple(str((directory / path).resolve()) for path in self.read)
-        write = tuple(str((directory / path).resolve()) for path in self.write)
         folder = directory.resolve()
+        # By absolute path: the path without links.
+        read_paths, write_paths = (
+            {os.path.normpath(folder / path): str((folder / path).resolve()) for path in paths}
+            for paths in (self.read, self.write)
+        )
+        writable = {*write_paths, *write_paths.values()}
+        paths = {*read_paths, *read_paths.values(), *writable}
+        read = tuple(target for target in read_paths.values() if target not in writable)
+        write: tuple[str, ...] = ()
+        for path, target in write_paths.items():
+            # A path in a writable folder is writable anyway, and a tool may have replaced it by a link to any other.
+            others = paths - {path, target}
+            enclosing_folders = {find_enclosing_folder(path, others), find_enclosing_folder(target, others)}
+            if not enclosing_folders & writable:
+                write = (*write, target)
         # The folder of the settings stays read-only within a writable folder, unless the settings name it.
-        if any(str(parent) in write for parent in folder.parents) and str(folder) not in write:
+        if any(str(parent) in write for parent in folder.parents) and str(folder) not in writable:
             read = (*read, str(folder))
         return SandboxOptions(
             type=self.type,
@@ -102,9 +116,12 @@ class SandboxSettings(SettingsModel):
 def _parse_sandbox(value: Any) -> Any:
     if isinstance(value, bool):
         return {} if value else None
+    # An empty value must not mean a process without a sandbox.
+    if value is None:
+        raise ValueError(f"expected {_SANDBOX_FORMS}, or false")
     if isinstance(value, str):
         if value not in get_args(SandboxName):
-            raise ValueError(f"expected {_SANDBOX_FORMS}")
+            raise ValueError(f"expected {_SANDBOX_FORMS}, or false")
         return {"type": value}
     return value
 

@@ -103,7 +103,7 @@ def read_servers(data: Mapping[str, Any], document: Document, common: Set[str]) 
             # Clients write other values there, too, which `list_unread_keys` reports.
             if options.get("auth") != "oauth":
                 options.pop("auth", None)
-            if is_sandbox(entry.get("sandbox")):
+            if "sandbox" in entry and is_sandbox(entry["sandbox"]):
                 options["sandbox"] = entry["sandbox"]
             common_values = {key: value for key, value in entry.items() if key in common - {"type", "name"}}
             notes = tuple(list_unread_keys(entry))

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
+import stat
 import sys
 
 from . import seccomp
@@ -80,13 +82,13 @@ class Restrictions:
     """The restrictions of one command, as the order describes them.
 
     `order` is JSON: `directory` (the working directory), `network` (whether it is allowed), `keeps_home` (whether HOME
-    stays unchanged; otherwise it is the private folder), and the paths `system` (readable, if they exist), `read`,
-    `list` (folders whose file names can be read) and `write`.
+    stays unchanged; otherwise it is the private folder), and the paths `system` (readable, if they exist), `files`
+    (readable), `list` (folders whose file names can be read), `read` and `write`. The last two contain no links.
     """
 
     def __init__(self, order: str) -> None:
         self._order = json.loads(order)
-        base = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - the folder in it is private
+        base = os.path.realpath(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - the folder in it is private
         self._folder = os.path.join(base, f"mcp-bridge-{os.urandom(8).hex()}")
         os.mkdir(self._folder, 0o700)
 
@@ -107,11 +109,13 @@ class Restrictions:
         for path in (*order["system"], *_PROC_PATHS):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 _add_rule(libc, ruleset, path, _READ)
-        rules = [(_READ, order["read"]), (_READ_DIR, order["list"]), (_WRITE, (*order["write"], self._folder))]
-        rules.append((_READ_FILE | _WRITE_FILE, _DEVICES))
+        rules = [(_READ, order["files"]), (_READ_DIR, order["list"]), (_READ_FILE | _WRITE_FILE, _DEVICES)]
         for rights, paths in rules:
             for path in paths:
                 _add_rule(libc, ruleset, path, rights)
+        for rights, paths in ((_READ, order["read"]), (_WRITE, (*order["write"], self._folder))):
+            for path in paths:
+                _add_rule(libc, ruleset, path, rights, follow_links=False)
         _drop_capabilities(libc)
         _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
         _check(libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
@@ -123,16 +127,23 @@ class Restrictions:
         # Python's own function cannot remove very deep folders. Discard stderr, because the first command may fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         environment = {"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}"}
-        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-            # A command may leave folders without the permission to read them.
-            if os.path.isdir(self._folder):
-                os.spawnvpe(os.P_WAIT, command[0], [*command, "--", self._folder], environment)  # noqa: S606
+        remove = ["rm", "-rf", "--", self._folder]
+        os.spawnvpe(os.P_WAIT, "rm", remove, environment)  # noqa: S606
+        # A command may leave folders without the permission to read them. If the sandbox of another command contains
+        # this folder, that command may replace it by a link, which `chmod` must not follow.
+        with contextlib.suppress(OSError):
+            os.fchdir(os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW))
+            os.spawnvpe(os.P_WAIT, "chmod", ["chmod", "-R", "u+rwx", "."], environment)  # noqa: S606
+            os.spawnvpe(os.P_WAIT, "rm", remove, environment)  # noqa: S606
 
 
-def _add_rule(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+def _add_rule(libc: ctypes.CDLL, ruleset: int, path: str, rights: int, *, follow_links: bool = True) -> None:
+    """Allow access to a path. Raises OSError, also if there is a link in the path and links are not followed."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not os.path.isdir(path):
+        if not follow_links and os.readlink(f"/proc/self/fd/{descriptor}") != path:
+            raise OSError(errno.ELOOP, "was replaced by a link", path)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _RIGHTS_OF_FILES
         rule = _PathBeneath(rights, descriptor)
         _check(libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0), path)

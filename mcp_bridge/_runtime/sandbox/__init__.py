@@ -16,7 +16,7 @@ from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._contracts.source import Source
 from mcp_bridge._runtime.sandbox.bubblewrap import build_bubblewrap_command, is_installed, probe_bubblewrap
 from mcp_bridge._runtime.sandbox.landlock import build_landlock_command, find_kernel_problem, probe_landlock
-from mcp_bridge._runtime.sandbox.options import PACKAGE_FOLDER, SandboxOptions, SandboxType
+from mcp_bridge._runtime.sandbox.options import PACKAGE_FOLDER, SandboxOptions, SandboxType, find_enclosing_folder
 from mcp_bridge._runtime.source_files import contains_home
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "SandboxOptions",
     "build_command",
     "check_installation",
+    "find_enclosing_folder",
     "list_source_files",
     "probe",
     "warn_of_home",

@@ -7,13 +7,14 @@ more.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._runtime.sandbox import trial
-from mcp_bridge._runtime.sandbox.options import SandboxOptions, is_below_any, list_system_paths
+from mcp_bridge._runtime.sandbox.options import SandboxOptions, find_enclosing_folder, is_below_any, list_system_paths
 from mcp_bridge._runtime.sandbox.trial import find_start_problem
 
 PROGRAM = "bwrap"
@@ -40,6 +41,9 @@ async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int)
 
     It tries them by starting Python in the sandbox.
     """
+    settings_problem = _find_settings_problem(sandbox)
+    if settings_problem:
+        raise SourceError(settings_problem)
     strict = replace(sandbox, namespaces=False)
     lenient = replace(sandbox, namespaces=True)
     if not await _try_options(strict, directory, memory):
@@ -54,6 +58,22 @@ async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int)
         "file systems in memory, which `memory` does not limit"
     )
     return lenient
+
+
+def _find_settings_problem(sandbox: SandboxOptions) -> str:
+    """Return which path a tool could replace by a link, or an empty text. The mount of a later sandbox would follow it.
+
+    A mounted path cannot be replaced. But a folder between it and the writable folder can be replaced.
+    """
+    readable_paths = (*list_system_paths(), *sandbox.read)
+    for path in readable_paths:
+        folder = find_enclosing_folder(path, (*readable_paths, *sandbox.write))
+        if folder in sandbox.write and os.path.dirname(path) != folder:
+            return (
+                f"bubblewrap cannot protect {path}: it is in the writable folder {folder}, so the tools could replace "
+                "it by a link. Make other folders writable"
+            )
+    return ""
 
 
 async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from mcp_bridge._contracts.errors import SourceError
@@ -45,7 +46,7 @@ def find_settings_problem(sandbox: SandboxOptions) -> str:
     if sandbox.hosts:
         return "Landlock cannot limit the network to a list of hosts"
     for path in sandbox.read:
-        if path not in sandbox.write and is_below_any(path, sandbox.write):
+        if is_below_any(path, sandbox.write):
             return f"Landlock cannot keep {path} read-only within a writable folder. Make other folders writable"
     for folder in sandbox.listed:
         if contains_home(Path(folder)) and not is_below_any(folder, (*sandbox.files, *sandbox.read, *sandbox.write)):
@@ -67,15 +68,19 @@ async def probe_landlock(sandbox: SandboxOptions, directory: str) -> SandboxOpti
 def build_landlock_command(command: list[str], sandbox: SandboxOptions, directory: str) -> list[str]:
     """Return the command to run `command` in the sandbox. Only a supervisor can execute it."""
     home = os.path.expanduser("~")
-    # A tool can replace files in a writable folder by links, which a rule would follow.
-    files = [path for path in (*sandbox.files, *sandbox.read) if not is_below_any(path, sandbox.write)]
+
+    def remove_writable(paths: Iterable[str]) -> list[str]:
+        # A tool can replace files in a writable folder by links, which a rule would follow.
+        return [path for path in paths if not is_below_any(path, sandbox.write)]
+
     order = {
         "directory": directory,
         "network": sandbox.network,
         "keeps_home": any(is_below_any(path, [home]) for path in (*sandbox.read, *sandbox.write)),
-        "system": list_system_paths(),
-        "read": files,
-        "list": sandbox.listed,
+        "system": remove_writable(list_system_paths()),
+        "files": remove_writable(sandbox.files),
+        "list": remove_writable(sandbox.listed),
+        "read": sandbox.read,
         "write": sandbox.write,
     }
     return [LANDLOCK, json.dumps(order), *command]

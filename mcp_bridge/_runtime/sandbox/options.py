@@ -32,8 +32,8 @@ class SandboxOptions:
         allow_addresses: Networks of addresses that these hosts may have, in addition to public ones.
         files: The readable files of its program or source.
         listed: Folders in which the program looks for its files, so it may have to read their names.
-        read: Further readable paths, which are read-only even within a writable folder.
-        write: Writable paths.
+        read: Further readable paths without links, which are read-only even within a writable folder.
+        write: Writable paths without links.
         namespaces: Whether it can create user namespaces, because bubblewrap cannot forbid that here.
     """
 
@@ -58,6 +58,12 @@ def list_system_paths() -> list[str]:
 def is_below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of the folders, or below one."""
     return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def find_enclosing_folder(path: str, folders: Iterable[str]) -> str:
+    """Return the innermost of the folders that contain a path and are not the path itself, or an empty text."""
+    enclosing_folders = [folder for folder in folders if folder != path and is_below_any(path, [folder])]
+    return max(enclosing_folders, key=len, default="")
 
 
 def _list_python_paths() -> Iterator[str]:
