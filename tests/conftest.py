@@ -30,8 +30,10 @@ settings.load_profile("bridge")
 
 def pytest_configure() -> None:
     """Restore the signals ignored by a shell for background jobs (nohup, `&`), because test servers inherit them."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        if signal.getsignal(number) == signal.SIG_IGN:
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT"):
+        # Windows has only SIGINT.
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 

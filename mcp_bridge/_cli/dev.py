@@ -81,4 +81,4 @@ def _open_page(url: str) -> None:
         # Some browsers block until their window is closed.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
     else:
-        report("No browser was found here. Open the page on this machine, or through a tunnel to it.")
+        report("No browser is opened here. Open the page on this machine, or through a tunnel to it.")

@@ -98,6 +98,21 @@ def test_a_client_starts_another_server_if_a_program_has_the_port_of_a_killed_on
         assert response.result(TIMEOUT)["result"]["content"][0]["text"] != pid
 
 
+def test_a_client_in_a_virtual_environment_starts_a_server_in_it(windows: SimulatedComputer) -> None:
+    (windows.folder / "tools.py").write_text(
+        "import sys\nfrom mcp_bridge import tool\n\n@tool\ndef find_python() -> str:\n    return sys.executable\n"
+    )
+    python = windows.add_environment("venv.exe")
+    command = [str(python), "-m", "mcp_bridge", "serve", "--shared", "tools.py"]
+    way, profile = Way("stdio", False), ClientProfile({})
+    client = StdioServerProcess(command, way, profile, env=windows.environment, folder=windows.folder)
+    try:
+        assert client.get_text("find_python") == str(python)
+    finally:
+        client.close()
+        end_servers(windows.root)
+
+
 @pytest.mark.parametrize(
     "token", [b"0" * 64, b"GET /page/state HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 64, b"STOP" * 16]
 )

@@ -18,6 +18,7 @@ _KILL_ON_JOB_CLOSE = 0x2000
 """JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE."""
 _ASSIGN_RIGHTS = 0x0100 | 0x0001
 """PROCESS_SET_QUOTA and PROCESS_TERMINATE."""
+_CTRL_BREAK_EVENT = 1
 _STANDARD_HANDLES = (-10, -11, -12)
 """STD_INPUT_HANDLE, STD_OUTPUT_HANDLE and STD_ERROR_HANDLE."""
 _OWNER_AND_RIGHTS = 0x1 | 0x4
@@ -114,6 +115,12 @@ def terminate_job(job: int) -> None:
 
     library = _load_library("kernel32")
     if not library.TerminateJobObject(wintypes.HANDLE(job), 1):
+        raise _make_windows_error()
+
+
+def send_break(group: int) -> None:
+    """Send CTRL_BREAK_EVENT to the processes of a group that share the console of this one."""
+    if not _load_library("kernel32").GenerateConsoleCtrlEvent(_CTRL_BREAK_EVENT, group):
         raise _make_windows_error()
 
 

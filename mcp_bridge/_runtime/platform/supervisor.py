@@ -150,6 +150,7 @@ def _watch_worker(worker: int, wakeup: int) -> int:
     """Wait for the worker's exit, and return its status.
 
     Return SIGKILL when the server orders its end by SIGTERM, and WORKER_GRACE seconds after standard input was closed.
+    On macOS, poll does not report that standard input was closed, so the parent is checked each second.
     """
     import select
 
@@ -157,9 +158,15 @@ def _watch_worker(worker: int, wakeup: int) -> int:
     poll = select.poll()
     poll.register(stdin, 0)
     poll.register(wakeup, select.POLLIN)
+    parent = os.getppid()
     deadline: float | None = None
     while deadline is None or time.monotonic() < deadline:
         timeout = None if deadline is None else max(0, (deadline - time.monotonic()) * 1000)
+        if sys.platform == "darwin":
+            timeout = 1000 if timeout is None else min(timeout, 1000)
+            if deadline is None and os.getppid() != parent:
+                poll.unregister(stdin)
+                deadline = time.monotonic() + WORKER_GRACE
         for descriptor, _ in poll.poll(timeout):
             if descriptor == stdin:
                 poll.unregister(stdin)

@@ -80,9 +80,10 @@ class TcpListener:
         connected.setblocking(False)
         with anyio.move_on_after(TOKEN_TIMEOUT + WRONG_TOKEN_DELAY) as scope, contextlib.suppress(OSError):
             self._strangers.append(scope)
-            if len(self._strangers) > MAX_STRANGERS:
-                self._strangers[0].cancel()
+            while len(self._strangers) > MAX_STRANGERS:
+                self._strangers.popleft().cancel()
             try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 token = b""
                 with anyio.move_on_after(TOKEN_TIMEOUT):
                     token = await _receive_exactly(connected, TOKEN_LENGTH)
@@ -92,7 +93,8 @@ class TcpListener:
                     return True
                 await anyio.sleep(WRONG_TOKEN_DELAY)
             finally:
-                self._strangers.remove(scope)
+                with contextlib.suppress(ValueError):
+                    self._strangers.remove(scope)
         return False
 
     def owns_path(self) -> bool:
@@ -147,12 +149,13 @@ def connect_endpoint(path: Path) -> LocalConnection | None:
 def is_stale(path: Path) -> bool:
     """Return whether nothing listens at an endpoint."""
     try:
-        with socket.create_connection((HOST, read_endpoint(path).port), CONNECT_TIMEOUT):
-            return False
-    except (FileNotFoundError, ConnectionRefusedError, TimeoutError):
-        return True
+        # The server logs a warning about connections without the token.
+        connection = connect_endpoint(path)
     except OSError:
         return False
+    if connection is not None:
+        connection.socket.close()
+    return connection is None
 
 
 async def _receive_exactly(connected: socket.socket, size: int) -> bytes:
@@ -161,10 +164,12 @@ async def _receive_exactly(connected: socket.socket, size: int) -> bytes:
 
     data = b""
     while len(data) < size:
-        await anyio.wait_readable(connected)
-        with contextlib.suppress(BlockingIOError):
+        try:
             piece = connected.recv(size - len(data))
-            if not piece:
-                break
-            data += piece
+        except BlockingIOError:
+            await anyio.wait_readable(connected)
+            continue
+        if not piece:
+            break
+        data += piece
     return data

@@ -70,11 +70,9 @@ LOCK_INTERVAL = 0.02
 """Seconds between two attempts to get a lock."""
 # The names of these constants exist on Windows only.
 CREATE_SUSPENDED = 0x00000004
-DETACHED_PROCESS = 0x00000008
 CREATE_NEW_PROCESS_GROUP = 0x00000200
 CREATE_BREAKAWAY_FROM_JOB = 0x01000000
 CREATE_NO_WINDOW = 0x08000000
-CTRL_BREAK_EVENT = 1
 _LOCK_POSITION = 1 << 30
 """The byte of a file that its lock covers. It lies beyond the content, because others cannot read locked bytes."""
 _KEY_INTERVAL = 0.05
@@ -111,10 +109,16 @@ def make_child_options(*, descriptors: Sequence[int] = ()) -> dict[str, Any]:
 def start_daemon(command: Sequence[str], listening: socket.socket, **options: Any) -> subprocess.Popen[bytes]:
     import subprocess
 
-    # A client may end the processes of its job, so the daemon leaves it, unless the job does not allow that.
-    flags = DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP
     words = [*command, "-"]
+    if words[0] == sys.executable:
+        # In a virtual environment, this program starts the interpreter as another process, which would not get the
+        # socket. Python reads and removes this variable at its start (bpo-35797).
+        words[0] = getattr(sys, "_base_executable", sys.executable)
+        options["env"] = {**os.environ, "__PYVENV_LAUNCHER__": sys.executable}
+    # Without a console of its own, the daemon could not ask its children to end.
+    flags = CREATE_NO_WINDOW | CREATE_NEW_PROCESS_GROUP
     process: subprocess.Popen[bytes]
+    # A client may end the processes of its job, so the daemon leaves it, unless the job does not allow that.
     try:
         leaving = flags | CREATE_BREAKAWAY_FROM_JOB
         process = subprocess.Popen(words, stdin=subprocess.PIPE, creationflags=leaving, **options)  # noqa: S603
@@ -153,7 +157,7 @@ class ProcessJob:
     def terminate(self) -> None:
         # Without a common console, the event does not arrive. The caller kills the job after the grace period.
         with contextlib.suppress(OSError):
-            os.kill(self._pid, CTRL_BREAK_EVENT)
+            kernel32.send_break(self._pid)
 
     def resume(self) -> None:
         """Do nothing: no signal can stop a process."""
@@ -264,7 +268,8 @@ def watch_keys(receive: Callable[[bytes], None]) -> Iterator[None]:
 
 
 def has_browser(environ: Mapping[str, str]) -> bool:
-    return True
+    """Return False: a browser would belong to the job of the server, and end with it."""
+    return False
 
 
 def convert_uri_path(path: str) -> str:

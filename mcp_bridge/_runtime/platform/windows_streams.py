@@ -42,12 +42,20 @@ def make_poll() -> SocketPoll:
     return SocketPoll()
 
 
+def connect_sockets() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets that send small pieces without delay. On Windows, they use TCP."""
+    pair = socket.socketpair()
+    for end in pair:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return pair
+
+
 class ThreadedReader:
     """Reads a standard stream in a thread. The socket with its number `fileno()` is readable when there is input."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._socket, self._source = socket.socketpair()
+        self._socket, self._source = connect_sockets()
         threading.Thread(target=self._copy, name="mcp-bridge input", daemon=True).start()
 
     def fileno(self) -> int:
@@ -69,7 +77,7 @@ class ThreadedWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._socket, self._sink = socket.socketpair()
+        self._socket, self._sink = connect_sockets()
         self._socket.setblocking(False)
         self._thread = threading.Thread(target=self._copy, name="mcp-bridge output", daemon=True)
         self._thread.start()

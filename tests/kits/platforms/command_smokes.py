@@ -119,7 +119,11 @@ def develop(computer: SimulatedComputer) -> None:
             assert "greet" in top.stdout.readline()
             interrupt(computer, top)
         interrupt(computer, server)
-    assert page[0] in (computer.records / "opened").read_text(encoding="utf-8")
+    # A browser would end with the server on Windows.
+    if computer.system == "darwin":
+        assert page[0] in (computer.records / "opened").read_text(encoding="utf-8")
+    else:
+        assert not (computer.records / "opened").exists()
 
 
 @feature("Running tasks from Redis (`worker`)", "worker")

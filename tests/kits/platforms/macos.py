@@ -52,12 +52,41 @@ def install() -> None:
     interpreter.replace(os, _MISSING_IN_OS, uname=lambda: uname)
     interpreter.replace(signal, _MISSING_IN_SIGNAL)
     interpreter.replace(socket, _MISSING_IN_SOCKET, LOCAL_PEERCRED=LOCAL_PEERCRED, socket=MacSocket)
-    interpreter.replace(select, frozenset({"epoll"}))
+    interpreter.replace(select, frozenset({"epoll"}), poll=MacPoll)
     # `accept` and asyncio make sockets by this name.
     socket.socket = MacSocket  # type: ignore[misc]
     resource.setrlimit = _set_limit
     ctypes.CDLL.__getattr__ = _find_function  # type: ignore[method-assign]
     interpreter.activate()
+
+
+_make_real_poll = select.poll
+
+
+class MacPoll:
+    """A poll object that reports nothing about a descriptor for which it waits for no event."""
+
+    def __init__(self) -> None:
+        self._poll = _make_real_poll()
+        self._idle = set[int]()
+
+    def register(self, descriptor: int, events: int = select.POLLIN | select.POLLPRI | select.POLLOUT) -> None:
+        """Wait for events of a descriptor."""
+        if events:
+            self._poll.register(descriptor, events)
+        else:
+            self._idle.add(descriptor)
+
+    def unregister(self, descriptor: int) -> None:
+        """Forget a descriptor."""
+        if descriptor in self._idle:
+            self._idle.remove(descriptor)
+        else:
+            self._poll.unregister(descriptor)
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        """Return the descriptors with their events, after at most `timeout` milliseconds."""
+        return self._poll.poll(timeout)
 
 
 class MacSocket(_RealSocket):

@@ -32,6 +32,9 @@ while :; do
   esac
 done
 export {marker}={system} {locale} {records_name}='{records}' SIMULATED_LAUNCHER='{launcher}'
+# The interpreter of Windows reads and removes this variable.
+export SIMULATED_ENVIRONMENT="$__PYVENV_LAUNCHER__"
+unset __PYVENV_LAUNCHER__
 exec '{python}' $options '{start}' "$@"
 """
 """The program that simulated processes see as `sys.executable`."""
@@ -71,6 +74,13 @@ class SimulatedComputer:
             start=_START,
         )
         return self.add_script(name, text)
+
+    def add_environment(self, name: str) -> Path:
+        """Add the launcher of a virtual environment of Windows. It starts the interpreter as another process."""
+        path = self.programs / name
+        return self.add_script(
+            name, f"#!/bin/sh\nexport __PYVENV_LAUNCHER__='{path}'\n'{self.python}' \"$@\"\nexit $?\n"
+        )
 
     def add_script(self, name: str, text: str) -> Path:
         """Add a script of `sh` to the folder of programs. On Windows, `name` has to end with `.exe` or `.cmd`."""

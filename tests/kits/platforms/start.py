@@ -35,7 +35,9 @@ def main() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     launcher = os.environ.pop("SIMULATED_LAUNCHER")
-    sys.executable = sys._base_executable = launcher  # type: ignore[attr-defined]
+    sys._base_executable = launcher  # type: ignore[attr-defined]
+    # The launcher of a virtual environment of Windows.
+    sys.executable = os.environ.pop("SIMULATED_ENVIRONMENT") or launcher
     arguments = sys.argv[1:]
     if arguments[:1] == ["-m"]:
         _add_folder(os.getcwd())

@@ -8,13 +8,16 @@ import itertools
 import os
 import signal
 import socket
+import struct
 import tempfile
 import threading
 from types import ModuleType
 
+from tests.kits.platforms.windows_names import SIGNALS
+
 USER = "S-1-5-21-1-2-3-1001"
 REPLACED = (
-    "create_job", "assign_to_job", "terminate_job", "close_handle", "has_console", "set_standard_handle",
+    "create_job", "assign_to_job", "terminate_job", "send_break", "close_handle", "has_console", "set_standard_handle",
     "share_socket", "receive_socket", "read_access_rights", "read_user_sid",
 )  # fmt: skip
 """The functions that `patch_kernel32` replaces. The others use `msvcrt`, which is simulated, too."""
@@ -48,6 +51,11 @@ def terminate_job(job: int) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
+def send_break(group: int) -> None:
+    """Send the event to the first process of a group. Raises OSError if there is no such process."""
+    os.kill(group, SIGNALS["SIGBREAK"])
+
+
 def close_handle(handle: int) -> None:
     """Kill the processes of a job."""
     terminate_job(handle)
@@ -78,7 +86,7 @@ def unlock_byte(descriptor: int, position: int) -> None:
 
 
 def share_socket(shared: socket.socket, pid: int) -> bytes:
-    """Return the path of a Unix socket that passes the socket on."""
+    """Return the path of a Unix socket that passes the socket on to the process with this id, and to no other one."""
     path = f"{tempfile.mkdtemp()}/share"
     passing, copy = socket.socket(socket.AF_UNIX), shared.dup()
     passing.bind(path)
@@ -88,17 +96,21 @@ def share_socket(shared: socket.socket, pid: int) -> bytes:
         with passing, copy:
             receiver, _ = passing.accept()
             with receiver:
-                socket.send_fds(receiver, [b"x"], [copy.fileno()])
+                credentials = receiver.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                if struct.unpack("3i", credentials)[0] == pid:
+                    socket.send_fds(receiver, [b"x"], [copy.fileno()])
 
     threading.Thread(target=pass_on).start()
     return path.encode()
 
 
 def receive_socket(data: bytes) -> socket.socket:
-    """Receive a shared socket."""
+    """Receive a shared socket. Raises OSError if it was shared with another process."""
     with socket.socket(socket.AF_UNIX) as receiver:
         receiver.connect(data.decode())
         _, descriptors, _, _ = socket.recv_fds(receiver, 1, 1)
+    if not descriptors:
+        raise OSError(10022, "[WinError 10022] An invalid argument was supplied")
     return socket.socket(fileno=descriptors[0])
 
 

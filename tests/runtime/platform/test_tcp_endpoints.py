@@ -33,8 +33,10 @@ async def serve_endpoint(path: Path) -> AsyncIterator[tuple[TcpListener, list[bo
     async def admit(connection: socket.socket) -> None:
         with connection:
             decisions.append(await listener.admit(connection))
-            if decisions[-1]:
-                connection.send(b"hello")
+            # A check whether the server is stale does not wait for a response.
+            with contextlib.suppress(ConnectionError):
+                if decisions[-1]:
+                    connection.send(b"hello")
 
     async def accept() -> None:
         while True:
@@ -72,6 +74,9 @@ async def test_a_client_of_the_user_is_admitted_and_verifies_the_server(tmp_path
             assert await anyio.to_thread.run_sync(connection.receive, 100) == b"hello"
             assert connection.is_verified
         assert decisions == [True]
+        # The server takes such a check for a client of the user, because it logs a warning about others.
+        assert not await anyio.to_thread.run_sync(tcp_endpoints.is_stale, tmp_path / "x.sock")
+        await wait_until_true(lambda: decisions == [True, True])
         assert listener.socket.getsockname()[0] == "127.0.0.1"
 
 
@@ -90,6 +95,27 @@ async def test_a_wrong_token_is_closed_after_a_delay_without_a_response(tmp_path
             assert await anyio.to_thread.run_sync(read_all, connection) == b""
             assert time.monotonic() - start >= tcp_endpoints.WRONG_TOKEN_DELAY
         assert decisions == [False]
+
+
+async def test_connections_that_are_accepted_together_do_not_exceed_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x.sock"
+    listener = open_listener(path, 200)
+    decisions: list[bool] = []
+
+    async def admit() -> None:
+        with listener.socket.accept()[0] as accepted:
+            decisions.append(await listener.admit(accepted))
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(listener.socket)
+        for _ in range(100):
+            stack.enter_context(socket.create_connection((HOST, get_port(path))))
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(admit)
+            with anyio.fail_after(tcp_endpoints.TOKEN_TIMEOUT - 1):
+                await wait_until_true(lambda: len(decisions) == 100 - tcp_endpoints.MAX_STRANGERS)
+            tasks.cancel_scope.cancel()
 
 
 async def test_many_strangers_do_not_keep_a_client_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -151,6 +152,33 @@ class RecordedLibrary:
         # ctypes functions have attributes, too.
         self.__dict__[name] = call
         return call
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_break_goes_to_the_group_of_a_child_if_it_shares_the_console(
+    is_sent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = SimpleNamespace(GenerateConsoleCtrlEvent=lambda event, group: is_sent and (event, group) == (1, 42))
+    fake = SimpleNamespace(
+        WinDLL=lambda name, use_last_error: library, get_last_error=lambda: 6, WinError=lambda code: OSError(code, "")
+    )
+    monkeypatch.setattr(kernel32, "_import_module", lambda name: fake)
+    expectation = contextlib.nullcontext() if is_sent else pytest.raises(OSError, match="6")
+    with expectation:
+        kernel32.send_break(42)
+
+
+def test_a_child_without_the_console_gets_no_break(
+    suspended_parent: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(group: int) -> None:
+        raise OSError(6, "The handle is invalid")
+
+    monkeypatch.setattr(windows_kernel, "send_break", fail)
+    group = windows.ProcessGroup(suspended_parent.pid)
+    group.terminate()
+    group.kill()
+    assert suspended_parent.wait(TIMEOUT) == -signal.SIGKILL
 
 
 def test_a_job_kills_its_processes_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
