@@ -173,7 +173,7 @@ class ContainedProcess:
         return Launch(
             command=command,
             env=container_engine.build_environment() | variables,
-            cleanup=[self.engine.program, "rm", "--force", name],
+            cleanup=[self.engine.program, "rm", "--force", "--volumes", name],
         )
 
     def describe_exit(self, code: int | None, memory: int) -> str:

@@ -18,6 +18,13 @@ from mcp_bridge._runtime.container.engine import Engine, explain_missing_image, 
 
 MAX_PROCESSES = 512
 """The maximum number of processes and threads in a container."""
+_PROXY_VARIABLES = (
+    "ALL_PROXY", "FTP_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY",
+    "all_proxy", "ftp_proxy", "https_proxy", "http_proxy", "no_proxy",
+)  # fmt: skip
+"""The variables to which docker gives the values of `proxies` in the user's config.json (docker/cli, configfile)."""
+_SHARED_MEMORY_SIZE = 64 << 20
+"""The number of bytes of /dev/shm, the default of docker and podman."""
 _NO_PROGRAM = ("executable file not found", "failed to exec pid1: no such file", "no such file or directory")
 """What runc, crun, and the init programs catatonit and tini print about a program that does not exist."""
 
@@ -90,17 +97,26 @@ def build_run_command(
         command += ["--cpus", f"{options.cpus:g}"]
     command += ["--user", options.user or _choose_user(engine)]
     if engine.is_podman:
-        command += ["--http-proxy=false"]
+        command += ["--http-proxy=false", "--image-volume=ignore", "--read-only-tmpfs=false"]
         if engine.is_rootless:
             command += ["--userns", "keep-id"]
     mounts = list_mounts(options, directory)
-    if "/tmp" not in mounts:  # noqa: S108 - private, and empty
-        command += ["--tmpfs", f"/tmp:size={max(memory // 2, 4096)}"]  # noqa: S108
+    sizes = {"/tmp": max(memory // 2, 4096)}  # noqa: S108 - private, and empty
+    # With --read-only-tmpfs=false, later versions of podman make /dev/shm read-only, which multiprocessing writes to.
+    if engine.is_podman:
+        sizes["/dev/shm"] = _SHARED_MEMORY_SIZE  # noqa: S108
+    for path, size in sizes.items():
+        if path not in mounts:
+            command += ["--tmpfs", f"{path}:size={size}"]
     for path, is_writable in mounts.items():
         command += ["--mount", format_mount(path, is_writable=is_writable)]
     command += ["--workdir", directory if _is_visible(directory, mounts) else "/"]
     command += ["--env", "HOME=/tmp"]
-    for variable in env:
+    # A variable that docker's own environment lacks gets no value from config.json or the image either.
+    variables = list(env)
+    if not engine.is_podman:
+        variables += _PROXY_VARIABLES
+    for variable in dict.fromkeys(variables):
         command += ["--env", variable]
     return [*command, "--entrypoint", words[0], options.image, *words[1:]]
 

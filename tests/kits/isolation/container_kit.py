@@ -63,6 +63,8 @@ class SimulatedEngine:
             "images": [IMAGE, "python:3.13"],
             "networks": ["tools"],
             "missing_programs": [],
+            "volumes": [],
+            "image_variables": {},
             "docker": DOCKER_INFO,
             "podman": PODMAN_INFO,
         }
@@ -89,6 +91,10 @@ class SimulatedEngine:
         """Return the names of the running containers."""
         path = self.folder / "containers.json"
         return list(json.loads(path.read_text())) if path.exists() else []
+
+    def list_volumes(self) -> list[str]:
+        """Return the names of the containers whose volumes exist."""
+        return [path.name for path in self.folder.glob("volumes/*")]
 
 
 @contextlib.contextmanager

@@ -58,9 +58,10 @@ class Client:
             self.check_order(order)
             return self.run_container(order)
         if command == "rm":
-            self.check_words(words[:-1], ["--force"])
+            self.check_words([word for word in words[:-1] if word != "--volumes"], ["--force"])
             with self.connect() as service:
-                service.sendall(json.dumps({"remove": words[-1]}).encode())
+                request = {"remove": words[-1], "has_volumes": "--volumes" in words}
+                service.sendall(json.dumps(request).encode())
                 service.recv(1)
             return 0
         raise EngineError(f"unrecognized command `{self.engine} {command}`")
@@ -82,7 +83,7 @@ class Client:
         """Check what the service of the engine would reject. Raises EngineError."""
         self.check_image(order.image, is_run=True)
         head = "Error: " if self.engine == "podman" else "docker: Error response from daemon: "
-        places = [order.get("--tmpfs").partition(":")[0]]
+        places = [value.partition(":")[0] for value in order.options.get("--tmpfs", [])]
         for mount in order.list_mounts():
             if not os.path.exists(mount["src"]):
                 text = f"statfs {mount['src']}: no such file or directory"
@@ -101,6 +102,20 @@ class Client:
                 raise EngineError("ERROR (catatonit:2): failed to exec pid1: No such file or directory", 1)
             raise EngineError(f"[FATAL tini (7)] exec {program} failed: No such file or directory", 127)
 
+    def choose_variables(self, order: RunOrder) -> dict[str, str]:
+        """Return the variables of a container: those of the image, of the client's settings, and of the options."""
+        variables = dict(self.facts["image_variables"])
+        words = [item.partition("=") for item in order.options.get("--env", [])]
+        if self.engine == "docker":
+            names = {name for name, _, _ in words}
+            variables |= {name: value for name, value in read_proxies().items() if name not in names}
+        for name, has_value, value in words:
+            if has_value or name in os.environ:
+                variables[name] = value if has_value else os.environ[name]
+            elif self.engine == "docker":
+                variables.pop(name, None)
+        return variables
+
     def connect(self) -> socket.socket:
         service = socket.socket(socket.AF_UNIX)
         service.connect(str(self.folder / "service.sock"))
@@ -108,18 +123,21 @@ class Client:
 
     def run_container(self, order: RunOrder) -> int:
         """Run a container, with its own pipes, and return its exit code."""
-        variables = {}
-        for item in order.options.get("--env", []):
-            name, has_value, value = item.partition("=")
-            if has_value or name in os.environ:
-                variables[name] = value if has_value else os.environ[name]
+        places, volumes = list(order.options.get("--tmpfs", [])), self.facts["volumes"]
+        if self.engine == "podman":
+            if order.get("--read-only-tmpfs") != "false":
+                places += ["/run", "/var/tmp"]
+            if order.get("--image-volume") == "ignore":
+                volumes = []
         (stdin, sink), (source, stdout), (errors, stderr) = os.pipe(), os.pipe(), os.pipe()
         request = {
             "run": order.get("--name"),
             "words": [order.get("--entrypoint"), *order.words],
-            "env": variables,
+            "env": self.choose_variables(order),
             "mounts": order.list_mounts(),
-            "tmpfs": order.get("--tmpfs"),
+            "tmpfs": places,
+            "volumes": volumes,
+            "has_writable_devices": order.get("--read-only-tmpfs") != "false",
             "directory": order.get("--workdir", "/"),
             "network": order.get("--network", "bridge"),
         }
@@ -135,6 +153,16 @@ class Client:
         for thread in outputs:
             thread.join()
         return int(code)
+
+
+def read_proxies() -> dict[str, str]:
+    """Return the variables from the proxies in the settings of the docker client (configfile.ParseProxyConfig)."""
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    if not (folder / "config.json").exists():
+        return {}
+    proxies = json.loads((folder / "config.json").read_text()).get("proxies", {}).get("default", {})
+    names = [(f"{key.removesuffix('Proxy').upper()}_PROXY", value) for key, value in proxies.items()]
+    return dict(names) | {name.lower(): value for name, value in names}
 
 
 def copy(source: int, target: int) -> None:

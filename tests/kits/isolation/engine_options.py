@@ -63,6 +63,8 @@ OPTIONS = {
     "--env": Option(_match(r"(?s)[^=*]+(=.*)?")),
     "--entrypoint": Option(_match("(?s).+")),
     "--http-proxy": Option(None, ("podman",)),
+    "--image-volume": Option(_match("bind|tmpfs|ignore"), ("podman",)),
+    "--read-only-tmpfs": Option(None, ("podman",)),
     "--userns": Option(_match("keep-id"), ("podman",)),
 }
 

@@ -1,13 +1,15 @@
 """The service of the simulated engine: `engine_service.py FOLDER` runs each container in a bubblewrap sandbox.
 
 A container has a process id namespace of its own, whose first process is bubblewrap's, as with `--init`. Its files are
-those of this machine's system and Python, an empty /tmp, and the mounts.
+those of this machine's system and Python, empty ones in memory, the mounts, and the volumes of the image. A volume is a
+folder in `volumes`, which is removed when its container ends by itself, or is removed with its volumes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,6 +27,7 @@ class Service:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.containers: dict[str, subprocess.Popen[bytes]] = {}
+        self.kept_volumes: set[str] = set()
         self.lock = threading.Lock()
 
     def run(self) -> None:
@@ -42,6 +45,8 @@ class Service:
         if "remove" in request:
             with self.lock:
                 container = self.containers.get(request["remove"])
+                if not request["has_volumes"]:
+                    self.kept_volumes.add(request["remove"])
             if container is not None:
                 container.kill()
                 container.wait()
@@ -49,7 +54,11 @@ class Service:
             return
         name = request["run"]
         stdin, stdout, stderr = descriptors
-        container = subprocess.Popen(list(build_command(request)), stdin=stdin, stdout=stdout, stderr=stderr, env={})
+        volumes = self.folder / "volumes" / name
+        for path in request["volumes"]:
+            (volumes / path.lstrip("/")).mkdir(parents=True)
+        command = list(build_command(request, volumes))
+        container = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env={})
         for descriptor in descriptors:
             os.close(descriptor)
         with self.lock:
@@ -57,6 +66,8 @@ class Service:
             self.list_names()
         code = container.wait()
         with self.lock:
+            if name not in self.kept_volumes:
+                shutil.rmtree(volumes, ignore_errors=True)
             del self.containers[name]
             self.list_names()
         # The client may have been killed.
@@ -73,19 +84,23 @@ class Service:
         path.with_suffix(".new").replace(path)
 
 
-def build_command(request: dict[str, Any]) -> Iterator[str]:
+def build_command(request: dict[str, Any], volumes: Path) -> Iterator[str]:
     """Yield the words of the command of bubblewrap."""
     yield from ("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
     if request["network"] != "none":
         yield "--share-net"
-    # This comes first, because a clone of the repository may be below /tmp.
-    place, _, size = request["tmpfs"].partition(":size=")
-    if place:
-        yield from ("--size", size, "--tmpfs", place)
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    if not request["has_writable_devices"]:
+        yield from ("--remount-ro", "/dev")
+    # These come before other files, because a clone of the repository may be below /tmp.
+    for value in request["tmpfs"]:
+        place, _, size = value.partition(":size=")
+        yield from ("--size", size or "1048576", "--tmpfs", place)
     python = {sys.prefix, sys.base_prefix, str(REPOSITORY / "mcp_bridge")}
     for path in sorted({"/usr", "/bin", "/lib", "/lib64", "/etc"} | python):
         yield from ("--ro-bind-try", path, path)
-    yield from ("--proc", "/proc", "--dev", "/dev")
+    for path in request["volumes"]:
+        yield from ("--bind", str(volumes / path.lstrip("/")), path)
     for mount in request["mounts"]:
         yield from ("--ro-bind" if "readonly" in mount else "--bind", mount["src"], mount["dst"])
     yield from ("--remount-ro", "/", "--chdir", request["directory"])
