@@ -83,6 +83,8 @@ def test_a_client_starts_another_server_if_a_program_has_the_port_of_a_killed_on
         path = get_endpoint(windows)
         content = json.loads(path.read_text())
         call = client.send_call("wait", seconds=600)
+        # A later call has a result, so the server has received this one. Otherwise the next server would run it.
+        assert client.get_text("read_pid") == pid
         os.kill(int(pid), 9)
         # With this response, the client has noticed the end of its server.
         assert "error" in call.result(TIMEOUT)
