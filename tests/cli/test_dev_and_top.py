@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import socket
 import stat
@@ -113,7 +112,7 @@ async def test_top_draws_the_calls_in_a_terminal_until_q_is_typed(tmp_path: Path
     async with run_command(tmp_path, "dev", "--no-open", "--port", "0") as dev:
         url, base, token = (await dev.wait_for(PAGE)).groups()
         await call_add(base, token)
-        controller, terminal = pty.openpty()
+        controller, terminal = pytest.importorskip("pty").openpty()
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
         process = subprocess.Popen(  # noqa: ASYNC220 - it needs a terminal
             [*COMMAND, "top", url], cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal, env=env

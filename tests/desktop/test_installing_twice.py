@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from dataclasses import replace
@@ -124,7 +123,7 @@ def test_uninstall_requires_a_name_or_all_if_there_are_several_servers(user: Cli
 def test_at_a_terminal_uninstall_asks_which(user: ClientHome) -> None:
     for name in ("one", "two", "three"):
         user.run("install", "cursor", user.settings, "--name", name)
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     os.write(ours, b"7\n2\n")
     result = subprocess.run(
         [sys.executable, "-m", "mcp_bridge", "uninstall", "cursor"],

@@ -47,6 +47,17 @@ def get_endpoint(windows: SimulatedComputer) -> Path:
     return path
 
 
+def kill_server(client: StdioServerProcess) -> str:
+    """Kill the server of a client. Return its process id, once the client has noticed its end."""
+    pid = client.get_text("read_pid")
+    call = client.send_call("wait", seconds=600)
+    # A later call has a result, so the server has received this one. Otherwise the next server would run it.
+    assert client.get_text("read_pid") == pid
+    os.kill(int(pid), 9)
+    assert "error" in call.result(TIMEOUT)
+    return pid
+
+
 def test_clients_share_a_server_that_a_command_lists_and_stops(
     windows: SimulatedComputer, start_client: StartClient
 ) -> None:
@@ -79,15 +90,9 @@ def test_a_client_starts_another_server_if_a_program_has_the_port_of_a_killed_on
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         client = start_client()
-        pid = client.get_text("read_pid")
+        pid = kill_server(client)
         path = get_endpoint(windows)
         content = json.loads(path.read_text())
-        call = client.send_call("wait", seconds=600)
-        # A later call has a result, so the server has received this one. Otherwise the next server would run it.
-        assert client.get_text("read_pid") == pid
-        os.kill(int(pid), 9)
-        # With this response, the client has noticed the end of its server.
-        assert "error" in call.result(TIMEOUT)
         path.write_text(json.dumps({**content, "port": other.getsockname()[1]}))
         response = client.send_call("read_pid")
         impostor, _ = other.accept()
@@ -97,6 +102,28 @@ def test_a_client_starts_another_server_if_a_program_has_the_port_of_a_killed_on
             impostor.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             with contextlib.suppress(ConnectionError):
                 assert impostor.recv(1) == b""
+        assert response.result(TIMEOUT)["result"]["content"][0]["text"] != pid
+
+
+def test_a_client_keeps_the_file_of_a_server_that_has_started_meanwhile(
+    windows: SimulatedComputer, start_client: StartClient
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, socket.create_server(("127.0.0.1", 0)) as new_server:
+        new_server.settimeout(TIMEOUT)
+        client = start_client()
+        pid = kill_server(client)
+        path = get_endpoint(windows)
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps({**content, "port": other.getsockname()[1]}))
+        response = client.send_call("read_pid")
+        impostor, _ = other.accept()
+        with impostor:
+            assert len(impostor.recv(97, socket.MSG_WAITALL)) == 97
+            port = new_server.getsockname()[1]
+            path.write_text(json.dumps({"port": port, "token": "0" * 64, "proof": "1" * 64}))
+        connection, _ = new_server.accept()
+        with connection:
+            assert connection.recv(64, socket.MSG_WAITALL) == b"0" * 64
         assert response.result(TIMEOUT)["result"]["content"][0]["text"] != pid
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-import tty
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from tests.kits.loops import BOTH_LOOPS
 from tests.kits.sandbox.sandbox_kit import needs_bubblewrap, needs_landlock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers on Windows inherit stderr")
+fcntl, tty = pytest.importorskip("fcntl"), pytest.importorskip("tty")
 
 TOOLS = """
 import fcntl, os, sys

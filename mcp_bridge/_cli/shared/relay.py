@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 
 from mcp_bridge._cli.shared.instance import SharedInstance
-from mcp_bridge._cli.shared.launch import ServerConnection
+from mcp_bridge._cli.shared.launch import ServerConnection, lock_folder
 from mcp_bridge._cli.shared.messages import SHUTDOWN_MESSAGE, MessageTracker, find_new_request, make_error
 from mcp_bridge._runtime.line_splitter import LineSplitter
 from mcp_bridge._runtime.platform import system
@@ -245,9 +245,11 @@ class Relay:
         self._server = None
         server.connection.socket.close()
         if not server.connection.is_verified and self._instance is not None:
-            # The server was killed, and another program has its port.
-            with contextlib.suppress(OSError):
-                self._instance.socket.unlink()
+            # The server was killed, and another program has its port. Another client may have started a new server.
+            path = self._instance.socket
+            with contextlib.suppress(OSError), lock_folder(path.parent):
+                if server.connection.belongs_to(path):
+                    path.unlink()
         if self._is_greeted:
             self._to_server.clear()
             self._to_client += b"".join(self._tracker.lose_server())

@@ -18,23 +18,27 @@ class LocalConnection:
 
     def __init__(self, connected: Socket, proof: bytes = b"") -> None:
         self.socket = connected
-        self._proof = proof
+        self._proof = self._missing_proof = proof
 
     @property
     def is_verified(self) -> bool:
         """Whether the other end is known to be a process of this user."""
-        return not self._proof
+        return not self._missing_proof
 
     def verify(self) -> bool:
         """Receive the proof, and return whether the other end is a process of this user. Raises OSError."""
         import hmac
 
-        while self._proof:
-            data = self.socket.recv(len(self._proof))
-            if not data or not hmac.compare_digest(data, self._proof[: len(data)]):
+        while self._missing_proof:
+            data = self.socket.recv(len(self._missing_proof))
+            if not data or not hmac.compare_digest(data, self._missing_proof[: len(data)]):
                 return False
-            self._proof = self._proof[len(data) :]
+            self._missing_proof = self._missing_proof[len(data) :]
         return True
+
+    def belongs_to(self, path: Path) -> bool:
+        """Return whether a file with a proof is that of this connection, and not of a later server. Raises OSError."""
+        return bool(self._proof) and self._proof in path.read_bytes()
 
     def receive(self, size: int) -> bytes:
         """Return some bytes after the proof, or none at the end, or if the server does not belong to this user."""

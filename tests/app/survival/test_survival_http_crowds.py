@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import resource
 import socket
 import ssl
 import threading
@@ -21,6 +20,7 @@ from tests.kits.constants import CLIENT_INFO, ENVELOPE, HANDSHAKE, HTTP_HEADERS,
 from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 from tests.kits.waiting import wait_until
 
+resource = pytest.importorskip("resource")
 HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": CLIENT_INFO}
 SHAKE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
 TOOLS = """

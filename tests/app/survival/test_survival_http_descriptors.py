@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import socket
 from pathlib import Path
+
+import pytest
 
 from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import TIMEOUT
 from tests.kits.survival.survival_kit import SECOND_WAY, run_server
 from tests.kits.waiting import wait_until
 
+resource = pytest.importorskip("resource")
 LIMIT = 256
 """A soft and hard limit in place of the usual 1,024: fewer connections show the same."""
 

@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -228,6 +227,8 @@ def _signals() -> str:
 
 
 def _threads() -> str:
+    import resource
+
     for _ in range(20):
         threading.Thread(target=time.sleep, args=(600,), daemon=False).start()
     return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

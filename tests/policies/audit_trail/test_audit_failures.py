@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import resource
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from tests.kits.audit.audit_kit import (
 )
 from tests.kits.audit.killed_servers import kill_servers
 
+resource = pytest.importorskip("resource")
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another process")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 
 import httpx2
 import pytest
@@ -12,6 +11,7 @@ from tests.kits.constants import TIMEOUT
 from tests.kits.http.http_hosting import build_registry, make_entry, make_stateless_request, serve_http
 
 pytestmark = pytest.mark.anyio
+resource = pytest.importorskip("resource")
 LIMIT = 64
 SHARE = LIMIT // 2 // 8
 
