@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mcp_bridge._settings.isolation import ContainerSettings
     from mcp_bridge._settings.sections import SandboxSettings
 
+logger = logging.getLogger("mcp_bridge.isolation")
+
 
 def isolate(inner: Source, source: SourceSettings, settings: Settings, selection: Selection, *, watch: bool) -> Source:
     """Wrap a source so that it runs in worker processes. Raises ConfigError if its confinement is unavailable."""
@@ -37,6 +40,12 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
         confinement, invokes = _build_sandbox(inner, source, options.sandbox, directory), ()
     if options.container is not None:
         confinement, invokes = _build_container(inner, source, options.container, directory), ()
+    if options.tools and not isinstance(confinement, PlainProcess):
+        logger.warning(
+            "SECURITY: source %r has isolation.tools, so the bridge imports its code outside of the sandbox or "
+            "container, and confines only calls of these tools. If you do not trust the code, remove `tools`",
+            inner.name,
+        )
     isolation = IsolationOptions(
         tools=options.tools,
         workers=options.workers,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mcp_bridge._settings.values import (
     Delay,
@@ -77,6 +77,15 @@ class SandboxSettings(SettingsModel):
     )
     read: tuple[str, ...] = Field(default=(), description="More paths that can be read.")
     write: tuple[str, ...] = Field(default=(), description="Paths that can be written.")
+
+    @model_validator(mode="after")
+    def _check_network(self) -> Self:
+        has_hosts = isinstance(self.network, tuple)
+        if self.allow_addresses and not has_hosts:
+            raise ValueError("allow_addresses requires a list of hosts in network")
+        if has_hosts and self.type == "landlock":
+            raise ValueError("Landlock cannot limit the network to a list of hosts. Use bubblewrap")
+        return self
 
     def to_options(self, directory: Path, files: tuple[str, ...] = (), listed: tuple[str, ...] = ()) -> SandboxOptions:
         """Return the options of the sandbox of a program with these files. Relative paths start at `directory`."""

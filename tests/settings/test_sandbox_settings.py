@@ -31,6 +31,19 @@ def test_an_empty_or_unknown_sandbox_of_a_program_is_an_error(sandbox: Any) -> N
         CommandOptions(tools={"x": {"command": ["x"]}}, sandbox=sandbox)  # type: ignore[dict-item]
 
 
+@pytest.mark.parametrize(
+    ("sandbox", "problem"),
+    [
+        ({"allow_addresses": ["private"]}, "allow_addresses requires a list of hosts in network"),
+        ({"network": True, "allow_addresses": ["private"]}, "allow_addresses requires a list of hosts in network"),
+        ({"type": "landlock", "network": ["a.example"]}, "Landlock cannot limit the network to a list of hosts"),
+    ],
+)
+def test_settings_without_effect_are_rejected(sandbox: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        UpstreamOptions(command="x", sandbox=sandbox)
+
+
 def load_client_sandbox(folder: Path, sandbox: Any) -> UpstreamOptions:
     """Return the options of a server with this sandbox in a client's file."""
     file = folder / "mcp.json"

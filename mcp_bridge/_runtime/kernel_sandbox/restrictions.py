@@ -124,8 +124,7 @@ class Restrictions:
 
     def remove_folder(self) -> None:
         """Remove the private folder. All processes of the command must have ended."""
-        # Python's own function cannot remove very deep folders. Discard stderr, because the first command may fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        # Python's own function cannot remove very deep folders.
         environment = {"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}"}
         remove = ["rm", "-rf", "--", self._folder]
         os.spawnvpe(os.P_WAIT, "rm", remove, environment)  # noqa: S606

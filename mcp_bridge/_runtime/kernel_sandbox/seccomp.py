@@ -59,6 +59,8 @@ UNSUPPORTED = {
     # Landlock does not restrict attributes and access control lists of files.
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
+    "getxattr": (191, 8), "lgetxattr": (192, 9), "fgetxattr": (193, 10), "getxattrat": (464, 464),
+    "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13), "listxattrat": (465, 465),
 }  # fmt: skip
 """System calls that fail with ENOTSUP, as for a file system without attributes."""
 _OWN_PROCESS_ONLY = {

@@ -26,6 +26,7 @@ import time
 # Importing `typing` would take a quarter of the time in which the script starts.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from mcp_bridge._runtime.kernel_sandbox.restrictions import Restrictions
@@ -88,9 +89,9 @@ def supervise_worker(
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     has_ended = end_descendants(grace) or _kill_group_after_exit()
     if restrictions is not None:
-        restrictions.remove_folder()
+        _clean_up(restrictions.remove_folder)
     if cleanup and status:
-        _run_cleanup(cleanup)
+        _clean_up(lambda: os.execvp(cleanup[0], cleanup))  # noqa: S606 - the server's own command
     if not has_ended:
         # This ends the supervisor, too: it is a member of the only group that it knows.
         os.killpg(0, signal.SIGKILL)
@@ -106,18 +107,19 @@ def _restrict_process(restrictions: Restrictions) -> None:
         os._exit(127)
 
 
-def _run_cleanup(command: list[str]) -> None:
-    """Run a command, and wait for it for SWEEP_TIMEOUT seconds at most.
+def _clean_up(action: Callable[[], object]) -> None:
+    """Run an action in another process, and wait for it for SWEEP_TIMEOUT seconds at most.
 
-    It leaves the process group, so that it runs to its end even if the server kills the group.
+    The process leaves the process group, so that it runs to its end even if the server kills the group.
     """
     cleaner = os.fork()
     if not cleaner:
         with contextlib.suppress(OSError):
             os.setsid()
             release_streams()
+            signal.set_wakeup_fd(-1)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            os.execvp(command[0], command)  # noqa: S606 - the server's own command
+            action()
         os._exit(127)
     deadline = time.monotonic() + SWEEP_TIMEOUT
     while time.monotonic() < deadline and not os.waitpid(cleaner, os.WNOHANG)[0]:

@@ -240,6 +240,17 @@ def test_everything_in_a_sandbox_ends_with_the_bridge(mechanism: str, how: signa
 
 
 @on_both_mechanisms
+def test_the_import_of_code_outside_of_the_sandbox_is_reported(mechanism: str, tmp_path: Path) -> None:
+    isolation = {"sandbox": mechanism, "tools": ["reads"]}
+    source = {"type": "python", "path": "own_tools.py", "isolation": isolation}
+    with run_server(FIRST_WAY, tmp_path, TOOLS, {"sources": [source]}) as server:
+        server.wait_for_stderr(
+            "has isolation.tools, so the bridge imports its code outside of the sandbox or container"
+        )
+        check_failure(server, "reads", path="mcp-bridge.json")
+
+
+@on_both_mechanisms
 def test_a_readable_path_must_exist(mechanism: str, tmp_path: Path) -> None:
     with run_in_sandbox(mechanism, tmp_path, read=["nowhere"]) as server:
         server.wait_for_stderr("cannot create a sandbox here")
