@@ -47,6 +47,13 @@ def get_endpoint(windows: SimulatedComputer) -> Path:
     return path
 
 
+def replace_port(windows: SimulatedComputer, port: int) -> Path:
+    """Write another port into the endpoint of the shared server, and return the path of the endpoint."""
+    path = get_endpoint(windows)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "port": port}))
+    return path
+
+
 def kill_server(client: StdioServerProcess) -> str:
     """Kill the server of a client. Return its process id, once the client has noticed its end."""
     pid = client.get_text("read_pid")
@@ -91,9 +98,7 @@ def test_a_client_starts_another_server_if_a_program_has_the_port_of_a_killed_on
     with socket.create_server(("127.0.0.1", 0)) as other:
         client = start_client()
         pid = kill_server(client)
-        path = get_endpoint(windows)
-        content = json.loads(path.read_text())
-        path.write_text(json.dumps({**content, "port": other.getsockname()[1]}))
+        replace_port(windows, other.getsockname()[1])
         response = client.send_call("read_pid")
         impostor, _ = other.accept()
         with impostor:
@@ -112,9 +117,7 @@ def test_a_client_keeps_the_file_of_a_server_that_has_started_meanwhile(
         new_server.settimeout(TIMEOUT)
         client = start_client()
         pid = kill_server(client)
-        path = get_endpoint(windows)
-        content = json.loads(path.read_text())
-        path.write_text(json.dumps({**content, "port": other.getsockname()[1]}))
+        path = replace_port(windows, other.getsockname()[1])
         response = client.send_call("read_pid")
         impostor, _ = other.accept()
         with impostor:

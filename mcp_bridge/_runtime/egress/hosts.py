@@ -90,7 +90,7 @@ def parse_rule(text: str) -> HostRule:
     if text.startswith("*."):
         prefix, suffix = "*.", text[2:]
     if text == "*" or text.startswith("*:"):
-        # `parse_target` reads the port, but accepts no wildcard, so the name `any` stands for it.
+        # `parse_target` reads the port, but accepts no wildcard, so it gets the name `any` instead.
         prefix, suffix = "*", text.replace("*", "any", 1)
     try:
         target = parse_target(suffix, _NO_PORT)

@@ -35,7 +35,7 @@ TOKEN_TIMEOUT = 5.0
 """Seconds in which a client has to send its token."""
 WRONG_TOKEN_DELAY = 1.0
 """Seconds before a connection with a wrong token is closed."""
-MAX_STRANGERS = 64
+MAX_UNVERIFIED = 64
 """The maximum number of connections without a right token. Beyond it, the oldest one is closed."""
 
 
@@ -71,7 +71,7 @@ class TcpListener:
         self.socket = listening
         self.path = path
         self._endpoint = endpoint
-        self._strangers: deque[anyio.CancelScope] = deque()
+        self._unverified: deque[anyio.CancelScope] = deque()
 
     async def admit(self, connected: socket.socket) -> bool:
         """Receive the token of a client, and send the proof. Return whether the token is right."""
@@ -79,9 +79,9 @@ class TcpListener:
 
         connected.setblocking(False)
         with anyio.move_on_after(TOKEN_TIMEOUT + WRONG_TOKEN_DELAY) as scope, contextlib.suppress(OSError):
-            self._strangers.append(scope)
-            while len(self._strangers) > MAX_STRANGERS:
-                self._strangers.popleft().cancel()
+            self._unverified.append(scope)
+            while len(self._unverified) > MAX_UNVERIFIED:
+                self._unverified.popleft().cancel()
             try:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 token = b""
@@ -94,7 +94,7 @@ class TcpListener:
                 await anyio.sleep(WRONG_TOKEN_DELAY)
             finally:
                 with contextlib.suppress(ValueError):
-                    self._strangers.remove(scope)
+                    self._unverified.remove(scope)
         return False
 
     def owns_path(self) -> bool:

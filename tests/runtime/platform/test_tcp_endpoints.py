@@ -114,23 +114,23 @@ async def test_connections_that_are_accepted_together_do_not_exceed_the_limit(tm
             for _ in range(100):
                 tasks.start_soon(admit)
             with anyio.fail_after(tcp_endpoints.TOKEN_TIMEOUT - 1):
-                await wait_until_true(lambda: len(decisions) == 100 - tcp_endpoints.MAX_STRANGERS)
+                await wait_until_true(lambda: len(decisions) == 100 - tcp_endpoints.MAX_UNVERIFIED)
             tasks.cancel_scope.cancel()
 
 
-async def test_many_strangers_do_not_keep_a_client_out(tmp_path: Path) -> None:
+async def test_many_unverified_connections_do_not_keep_a_client_out(tmp_path: Path) -> None:
     path = tmp_path / "x.sock"
     async with serve_endpoint(path) as (_, decisions):
         with contextlib.ExitStack() as stack:
             address = (HOST, get_port(path))
-            strangers = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
+            unverified = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
             # The oldest ones are closed before their time.
-            await wait_until_true(lambda: len(decisions) == 100 - tcp_endpoints.MAX_STRANGERS)
+            await wait_until_true(lambda: len(decisions) == 100 - tcp_endpoints.MAX_UNVERIFIED)
             connection = connect_endpoint(path)
             assert connection is not None
             stack.enter_context(connection.socket)
             assert await anyio.to_thread.run_sync(connection.receive, 100) == b"hello"
-            assert strangers[0].recv(1) == b""
+            assert unverified[0].recv(1) == b""
 
 
 @pytest.mark.parametrize("response", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"f" * TOKEN_LENGTH])
