@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from mcp_bridge._runtime.kernel_sandbox.restrictions import Restrictions
-
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL for the remaining processes of the server."""
 SWEEP_TIMEOUT = 10.0
@@ -47,7 +45,8 @@ def supervise_worker(
     command: list[str],
     grace: float,
     stdin: int = 0,
-    restrictions: Restrictions | None = None,
+    prepare: Callable[[], None] | None = None,
+    clean_up: Callable[[], None] | None = None,
     cleanup: list[str] | None = None,
 ) -> NoReturn:
     """Run a command until it ends or the server closes standard input, and then end all its processes.
@@ -58,7 +57,8 @@ def supervise_worker(
         command: The program and its arguments.
         grace: Seconds between SIGTERM and SIGKILL for the remaining processes.
         stdin: The descriptor of the command's input, if that is not standard input.
-        restrictions: The restrictions of the command, if it runs in a sandbox with Landlock.
+        prepare: Prepares the sandbox of the command, in the process that becomes the command.
+        clean_up: Removes what this sandbox leaves, after all processes have ended.
         cleanup: A command to run at the end, unless the first one has ended with exit code 0.
     """
     # Event loops may leave more descriptors open than the standard streams. Among them may be the write end of the
@@ -80,34 +80,34 @@ def supervise_worker(
     if not worker:
         with contextlib.suppress(OSError):
             call_prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if restrictions is not None:
-                _restrict_process(restrictions)
+            if prepare is not None:
+                _prepare_process(prepare)
             os.execvp(command[0], command)  # noqa: S606 - the server's own command
         os._exit(127)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     status = _watch_worker(worker, wakeup)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     has_ended = end_descendants(grace) or _kill_group_after_exit()
-    if restrictions is not None:
-        _clean_up(restrictions.remove_folder)
+    if clean_up is not None:
+        _run_apart(clean_up)
     if cleanup and status:
-        _clean_up(lambda: os.execvp(cleanup[0], cleanup))  # noqa: S606 - the server's own command
+        _run_apart(lambda: os.execvp(cleanup[0], cleanup))  # noqa: S606 - the server's own command
     if not has_ended:
         # This ends the supervisor, too: it is a member of the only group that it knows.
         os.killpg(0, signal.SIGKILL)
     end_like(status)
 
 
-def _restrict_process(restrictions: Restrictions) -> None:
-    """Apply the restrictions to this process. If that fails, print the reason and end the process."""
+def _prepare_process(prepare: Callable[[], None]) -> None:
+    """Prepare the sandbox of this process. If that fails, print the reason and end the process."""
     try:
-        restrictions.apply()
+        prepare()
     except BaseException as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(127)
 
 
-def _clean_up(action: Callable[[], object]) -> None:
+def _run_apart(action: Callable[[], object]) -> None:
     """Run an action in another process, and wait for it for SWEEP_TIMEOUT seconds at most.
 
     The process leaves the process group, so that it runs to its end even if the server kills the group.

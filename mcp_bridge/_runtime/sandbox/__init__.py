@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._contracts.source import Source
-from mcp_bridge._runtime.sandbox.bubblewrap import build_bubblewrap_command, is_installed, probe_bubblewrap
+from mcp_bridge._runtime.sandbox.bubblewrap import add_filter, build_bubblewrap_command, is_installed, probe_bubblewrap
 from mcp_bridge._runtime.sandbox.landlock import build_landlock_command, find_kernel_problem, probe_landlock
 from mcp_bridge._runtime.sandbox.options import PACKAGE_FOLDER, SandboxOptions, SandboxType, find_enclosing_folder
 from mcp_bridge._runtime.source_files import contains_home
@@ -107,9 +107,9 @@ def build_command(command: list[str], sandbox: SandboxOptions, directory: str, m
     if sandbox.type == "landlock":
         return build_landlock_command(command, sandbox, directory)
     if not sandbox.hosts:
-        return build_bubblewrap_command(command, sandbox, directory, memory)
+        return add_filter(build_bubblewrap_command(command, sandbox, directory, memory))
     from mcp_bridge._runtime.egress.commands import wrap_command, wrap_sandbox
 
     command = wrap_command(command, sandbox.hosts)
     command = build_bubblewrap_command(command, sandbox, directory, memory)
-    return wrap_sandbox(command, sandbox.hosts, sandbox.allow_addresses)
+    return add_filter(wrap_sandbox(command, sandbox.hosts, sandbox.allow_addresses))

@@ -1,7 +1,7 @@
 """Builds commands for programs in a bubblewrap sandbox.
 
 There, a process sees system folders and named files read-only, an empty /tmp, and no network, unless the settings allow
-more.
+more. A filter forbids system calls that bubblewrap does not restrict, if it knows the processor.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mcp_bridge._contracts.errors import SourceError
+from mcp_bridge._runtime.kernel_sandbox import seccomp
+from mcp_bridge._runtime.platform.supervisor_script import FILTER
 from mcp_bridge._runtime.sandbox import trial
 from mcp_bridge._runtime.sandbox.options import SandboxOptions, find_enclosing_folder, is_below_any, list_system_paths
 from mcp_bridge._runtime.sandbox.trial import find_start_problem
@@ -36,6 +38,13 @@ def build_bubblewrap_command(command: list[str], sandbox: SandboxOptions, direct
     return [PROGRAM, *_list_options(sandbox, directory, memory), "--", *command]
 
 
+def add_filter(command: list[str]) -> list[str]:
+    """Return the command for a supervisor that provides the filter which `command`, with bubblewrap, reads."""
+    if seccomp.is_supported():
+        return [FILTER, *command]
+    return command
+
+
 async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int) -> SandboxOptions:
     """Return the strictest options of bubblewrap for this machine. Raises SourceError with its message if none work.
 
@@ -53,10 +62,11 @@ async def probe_bubblewrap(sandbox: SandboxOptions, directory: str, memory: int)
         raise SourceError(f"bubblewrap before 0.7 cannot limit the size of /tmp in memory ({problem})")
     if problem:
         raise SourceError(f"bubblewrap cannot create a sandbox here: {problem}")
-    logger.warning(
-        "bubblewrap cannot forbid user namespaces here (0.8 or later can, except in some containers): tools can mount "
-        "file systems in memory, which `memory` does not limit"
-    )
+    if not seccomp.is_supported():
+        logger.warning(
+            "bubblewrap cannot forbid user namespaces here (0.8 or later can, except in some containers): tools can "
+            "mount file systems in memory, which `memory` does not limit"
+        )
     return lenient
 
 
@@ -80,7 +90,8 @@ async def _try_options(sandbox: SandboxOptions, directory: str, memory: int) -> 
     """Return bubblewrap's problem with these options, or an empty string."""
     if not is_installed():
         return "it is not installed"
-    return await find_start_problem(build_bubblewrap_command(trial.PROGRAM, sandbox, directory, memory))
+    command = build_bubblewrap_command(trial.PROGRAM, sandbox, directory, memory)
+    return await find_start_problem(add_filter(command))
 
 
 def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Iterator[str]:
@@ -91,6 +102,8 @@ def _list_options(sandbox: SandboxOptions, directory: str, memory: int) -> Itera
         yield from ("--unshare-user", "--disable-userns")
     if sandbox.network:
         yield "--share-net"
+    if seccomp.is_supported():
+        yield from ("--seccomp", str(seccomp.DESCRIPTOR))
     mounts = _list_mounts(sandbox, directory, memory)
     # These two are file systems in memory without a limit, so they must not be writable.
     read_only = {"/", "/dev"}.difference(sandbox.read, sandbox.write)

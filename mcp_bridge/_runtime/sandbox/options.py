@@ -34,7 +34,7 @@ class SandboxOptions:
         listed: Folders in which the program looks for its files, so it may have to read their names.
         read: Further readable paths without links, which are read-only even within a writable folder.
         write: Writable paths without links.
-        namespaces: Whether it can create user namespaces, because bubblewrap cannot forbid that here.
+        namespaces: Whether only the filter forbids user namespaces, because bubblewrap cannot do it here.
     """
 
     type: SandboxType = "auto"

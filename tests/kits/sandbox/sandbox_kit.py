@@ -1,4 +1,4 @@
-"""For tests of sandboxes: both mechanisms, and programs in a sandbox with Landlock."""
+"""For tests of sandboxes: both mechanisms, and programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ on_both_mechanisms = pytest.mark.parametrize(
 )
 
 
-def run_in_landlock(folder: Path, script: str, *arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a Python script in a sandbox with Landlock below a supervisor. `options` are those of the sandbox."""
+def run_in_sandbox(folder: Path, script: str, *arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a Python script in a sandbox below a supervisor. `options` are those of the sandbox, by default Landlock."""
     command = [sys.executable, "-I", "-S", "-c", script, *map(str, arguments)]
-    return run_command_in_landlock(folder, command, **options)
+    return run_command_in_sandbox(folder, command, **options)
 
 
-def run_command_in_landlock(folder: Path, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    sandbox_options = SandboxOptions(type="landlock", **options)
+def run_command_in_sandbox(folder: Path, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    sandbox_options = SandboxOptions(**{"type": "landlock", **options})
     sandboxed_command = sandbox.build_command(command, sandbox_options, str(folder), MEMORY)
     return subprocess.run(
         system.wrap_command(sandboxed_command),
@@ -73,8 +73,8 @@ def run_command_in_landlock(folder: Path, command: list[str], **options: Any) ->
 
 
 def attack(folder: Path, script: str, *arguments: Any, **options: Any) -> dict[str, str]:
-    """Run a script that writes into `outcomes` in a sandbox with Landlock, and return them."""
-    result = run_in_landlock(folder, f"{PREAMBLE}{script}\nprint(json.dumps(outcomes))", *arguments, **options)
+    """Run a script that writes into `outcomes` in a sandbox, by default with Landlock, and return them."""
+    result = run_in_sandbox(folder, f"{PREAMBLE}{script}\nprint(json.dumps(outcomes))", *arguments, **options)
     assert result.returncode == 0, result.stderr
     outcomes: dict[str, str] = json.loads(result.stdout)
     return outcomes

@@ -19,7 +19,7 @@ from tests.kits.sandbox.sandbox_kit import (
     MEMORY,
     attack,
     needs_landlock,
-    run_command_in_landlock,
+    run_command_in_sandbox,
 )
 from tests.kits.waiting import wait_until
 
@@ -206,7 +206,7 @@ def test_a_sandbox_in_a_sandbox_works(secret: Path, folder: Path) -> None:
     options = SandboxOptions(type="landlock", read=(str(folder),))
     inner = sandbox.build_command(["cat", str(folder / "file"), str(secret)], options, str(folder), MEMORY)
     (folder / "file").write_text("data")
-    result = run_command_in_landlock(folder, system.wrap_command(inner), read=(str(secret.parent), str(folder)))
+    result = run_command_in_sandbox(folder, system.wrap_command(inner), read=(str(secret.parent), str(folder)))
     assert result.stdout == "data"
     assert "Permission denied" in result.stderr
 

@@ -1,4 +1,4 @@
-"""The filter of system calls decides alike on both processors. It is evaluated here as the kernel does it."""
+"""The filters of system calls decide alike on both processors. They are evaluated here as the kernel does it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import errno
 
 import pytest
 
-from mcp_bridge._runtime.kernel_sandbox.seccomp import FORBIDDEN, MISSING, UNSUPPORTED, build_filter
+from mcp_bridge._runtime.kernel_sandbox.seccomp import (
+    FORBIDDEN,
+    LANDLOCK_FORBIDDEN,
+    LANDLOCK_MISSING,
+    LANDLOCK_UNSUPPORTED,
+    MISSING,
+    Instruction,
+    build_bubblewrap_filter,
+    build_landlock_filter,
+)
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386 = 0x40000003
@@ -19,9 +28,24 @@ NUMBERS = {
 on_both_machines = pytest.mark.parametrize("machine", ARCHITECTURES)
 
 
-def decide(machine: str, number: int, *arguments: int, architecture: int = 0, network: bool = False) -> str:
-    """Return what the filter decides: `allowed`, `killed`, `ignored` (the call seems to succeed), or an error."""
-    program = build_filter(machine, network=network)
+on_both_mechanisms = pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+
+
+def make_filter(mechanism: str, machine: str) -> list[Instruction]:
+    if mechanism == "bubblewrap":
+        return build_bubblewrap_filter(machine)
+    return build_landlock_filter(machine, network=False)
+
+
+def decide(
+    machine: str, number: int, *arguments: int, architecture: int = 0, program: list[Instruction] | None = None
+) -> str:
+    """Return what a filter decides: `allowed`, `killed`, `ignored` (the call seems to succeed), or an error.
+
+    By default, it is the filter for Landlock without network.
+    """
+    if program is None:
+        program = build_landlock_filter(machine, network=False)
     words = {0: number, 4: architecture or ARCHITECTURES[machine]}
     for place, argument in enumerate((*arguments, *[0] * (6 - len(arguments)))):
         words[16 + 8 * place] = argument & 0xFFFFFFFF
@@ -48,25 +72,47 @@ def get_number(machine: str, name: str) -> int:
     return NUMBERS[name][list(ARCHITECTURES).index(machine)]
 
 
+@on_both_mechanisms
 @on_both_machines
-def test_calls_of_other_architectures_end_the_process(machine: str) -> None:
-    assert decide(machine, 1, architecture=I386) == KILLED
+def test_calls_of_other_architectures_end_the_process(machine: str, mechanism: str) -> None:
+    assert decide(machine, 1, architecture=I386, program=make_filter(mechanism, machine)) == KILLED
 
 
+@on_both_mechanisms
 @on_both_machines
 @pytest.mark.parametrize("number", [470, 0x40000000 + 41, 0xFFFFFFFF])
-def test_unknown_calls_are_missing(machine: str, number: int) -> None:
-    assert decide(machine, number) == "ENOSYS"
+def test_unknown_calls_are_missing(machine: str, number: int, mechanism: str) -> None:
+    assert decide(machine, number, program=make_filter(mechanism, machine)) == "ENOSYS"
 
 
+@on_both_mechanisms
 @on_both_machines
-def test_dangerous_calls_are_forbidden_with_all_arguments(machine: str) -> None:
+def test_dangerous_calls_are_forbidden_with_all_arguments(machine: str, mechanism: str) -> None:
+    tables = [(FORBIDDEN, "EPERM"), (MISSING, "ENOSYS")]
+    if mechanism == "landlock":
+        tables += [(LANDLOCK_FORBIDDEN, "EPERM"), (LANDLOCK_MISSING, "ENOSYS"), (LANDLOCK_UNSUPPORTED, "ENOTSUP")]
+    program = make_filter(mechanism, machine)
     column = list(ARCHITECTURES).index(machine)
-    for table, outcome in ((FORBIDDEN, "EPERM"), (MISSING, "ENOSYS"), (UNSUPPORTED, "ENOTSUP")):
+    for table, outcome in tables:
         for name, numbers in table.items():
             number = numbers[column]
             if number is not None:
-                assert decide(machine, number, 1, 1, 1, 1, 1, 1) == outcome, name
+                assert decide(machine, number, 1, 1, 1, 1, 1, 1, program=program) == outcome, name
+
+
+@on_both_machines
+def test_bubblewrap_leaves_to_its_namespaces_what_they_separate(machine: str) -> None:
+    program = build_bubblewrap_filter(machine)
+    column = list(ARCHITECTURES).index(machine)
+    for table in (LANDLOCK_FORBIDDEN, LANDLOCK_MISSING, LANDLOCK_UNSUPPORTED):
+        for name, numbers in table.items():
+            number = numbers[column]
+            if number is not None:
+                assert decide(machine, number, 1, 1, program=program) == ALLOWED, name
+    assert decide(machine, get_number(machine, "fchmod"), 3, 0o4700, program=program) == ALLOWED
+    assert decide(machine, get_number(machine, "socketpair"), 1, 2, program=program) == ALLOWED
+    for bit in (17, 25, 26, 27, 28, 29, 30):
+        assert decide(machine, get_number(machine, "clone"), 0x11 | 1 << bit, program=program) == "EPERM"
 
 
 @on_both_machines
@@ -124,11 +170,15 @@ def test_usual_modes_and_times_are_ignored(machine: str, name: str, arguments: t
 
 
 @on_both_machines
-@pytest.mark.parametrize("network", [False, True])
-def test_the_network_allows_internet_sockets_and_no_others(machine: str, network: bool) -> None:
-    families = [
-        family
-        for family in range(64)
-        if decide(machine, get_number(machine, "socket"), family, network=network) == ALLOWED
-    ]
-    assert families == ([2, 10, 16] if network else [])
+@pytest.mark.parametrize(
+    ("mechanism", "network", "families"),
+    [("landlock", False, []), ("landlock", True, [2, 10, 16]), ("bubblewrap", True, [1, 2, 10, 16])],
+)
+def test_sockets_of_few_families_are_allowed(machine: str, mechanism: str, network: bool, families: list[int]) -> None:
+    if mechanism == "landlock":
+        program = build_landlock_filter(machine, network=network)
+    else:
+        program = build_bubblewrap_filter(machine)
+    socket = get_number(machine, "socket")
+    allowed_families = [family for family in range(64) if decide(machine, socket, family, program=program) == ALLOWED]
+    assert allowed_families == families

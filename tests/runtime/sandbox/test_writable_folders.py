@@ -17,7 +17,7 @@ from mcp_bridge._runtime import sandbox
 from mcp_bridge._runtime.platform import system
 from mcp_bridge._settings.sections import SandboxSettings
 from tests.kits.constants import TIMEOUT
-from tests.kits.sandbox.sandbox_kit import MEMORY, needs_bubblewrap, needs_landlock, on_both_mechanisms, run_in_landlock
+from tests.kits.sandbox.sandbox_kit import MEMORY, needs_bubblewrap, needs_landlock, on_both_mechanisms, run_in_sandbox
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_private_folder_that_becomes_a_link_gives_no_access(folder: Path, monk
     monkeypatch.setenv("TMPDIR", str(base))
     script = "import os; open(os.environ['TMPDIR'] + '/file', 'w'); print(open(os.environ['TMPDIR'] + '/key').read())"
     with replace_private_folders(base, secret):
-        results = [run_in_landlock(folder, script) for _ in range(20)]
+        results = [run_in_sandbox(folder, script) for _ in range(20)]
     assert {result.stdout for result in results} == {""}
     assert any("was replaced by a link" in result.stderr for result in results)
     assert [path.name for path in secret.iterdir()] == ["key"]
@@ -119,5 +119,5 @@ def test_the_removal_of_a_private_folder_follows_no_link(folder: Path, monkeypat
     monkeypatch.setenv("TMPDIR", str(base))
     with replace_private_folders(base, secret):
         for _ in range(10):
-            run_in_landlock(folder, "pass")
+            run_in_sandbox(folder, "pass")
     assert secret.stat().st_mode & 0o777 == 0o500
