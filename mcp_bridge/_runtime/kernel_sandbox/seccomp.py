@@ -181,7 +181,7 @@ def build_landlock_filter(machine: str, *, network: bool) -> list[Instruction]:
     for numbers, own_process in ((_SETPRIORITY, 0), (_IOPRIO_SET, 1)):
         identity_check = [_load_argument(1), *_allow_only(0)]
         add_rule(numbers, _load_argument(0), (_JUMP_EQUAL, 1, 0, own_process), _fail(errno.EPERM), *identity_check)
-    return builder.finish()
+    return builder.program
 
 
 def build_bubblewrap_filter(machine: str) -> list[Instruction]:
@@ -192,7 +192,7 @@ def build_bubblewrap_filter(machine: str) -> list[Instruction]:
     for numbers in (_SOCKET, _SOCKETPAIR):
         builder.add_rule(numbers, _load_argument(0), *_allow_only(_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK))
     builder.add_rule(_IOCTL, _load_argument(1), *_allow_others(_TERMINAL_INPUT))
-    return builder.finish()
+    return builder.program
 
 
 class _FilterBuilder:
@@ -222,8 +222,9 @@ class _FilterBuilder:
         if number is not None:
             self._program += [(_JUMP_EQUAL, 0, len(instructions), number), *instructions]
 
-    def finish(self) -> list[Instruction]:
-        """Return the filter, which allows all other calls."""
+    @property
+    def program(self) -> list[Instruction]:
+        """The filter, which allows all other calls."""
         return [*self._program, (_RETURN, 0, 0, _ALLOW)]
 
 

@@ -201,8 +201,14 @@ while not os.path.exists("killed"):
 
 def find_proxies(token: str) -> list[psutil.Process]:
     """Return the running proxies. Supervisors have the command line of a proxy in theirs."""
-    processes = [psutil.Process(pid) for pid in find_processes(token)]
-    return [process for process in processes if process.cmdline()[4] == "outside"]
+    proxies = []
+    for pid in find_processes(token):
+        # A process may end in the meantime.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            if process.cmdline()[4] == "outside":
+                proxies.append(process)
+    return proxies
 
 
 async def test_many_connections_at_once_are_served(tmp_path: Path, server: ApiServer) -> None:
