@@ -34,6 +34,7 @@ from mcp_bridge._desktop.packaging.release import Wheel, build_wheel, read_wheel
 from mcp_bridge._desktop.packaging.server_json import build_server_json, choose_publication
 from mcp_bridge._integrations.export.exporting import Export
 from mcp_bridge._protocol.wire.client_names import to_client_name
+from mcp_bridge._runtime.file_names import make_file_name
 
 _PASSWORD_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL with a password is a secret, whatever the name of its variable."""
@@ -75,7 +76,7 @@ def export_bundle(options: BundleOptions) -> None:
     entries = PublishedEntries(tools=tools, has_prompts=len(bridge.registry.prompts) > 0)
     secrets = _find_secret_values(project, file.parent)
     content, files = build_bundle(project, entries, description, wheel=wheel, secrets=secrets)
-    output = options.output if options.output is not None else Path(f"{project.name}.mcpb")
+    output = options.output if options.output is not None else Path(f"{make_file_name(project.name)}.mcpb")
     _write_file(content, output, sources=project.files.values())
     for name, size in files.items():
         report(f"  {size:>9,}  {name}")

@@ -15,6 +15,7 @@ from mcp_bridge._cli.desktop_options import OpenApiImportOptions
 from mcp_bridge._cli.drafting.draft import render_source
 from mcp_bridge._cli.output import format_count, report, write_json
 from mcp_bridge._contracts.errors import ConfigError, SourceError
+from mcp_bridge._runtime.file_names import make_file_name
 from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_networks
 from mcp_bridge._runtime.http_client.requests import ApiRequest, HttpClientError
 from mcp_bridge._sources.openapi.bundling import bundle_document
@@ -50,7 +51,7 @@ def import_document(options: OpenApiImportOptions) -> None:
     problems: list[str] = []
     operations = name_operations(find_operations(document, problems))
     title = re.sub(r"[^a-z0-9]+", "-", str(document.info.get("title") or "").lower()).strip("-")
-    out = options.out or Path(f"{title[:40].strip('-') or 'openapi'}.json")
+    out = options.out or Path(f"{make_file_name(title[:40].strip('-') or 'openapi')}.json")
     changes = _compare(out, document, operations)
     _write_file(out, data, force=options.force)
     entry: dict[str, Any] = {"type": "openapi", "document": str(out)}

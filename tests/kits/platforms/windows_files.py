@@ -21,6 +21,7 @@ ENCODING = "cp1252"
 """The encoding of text files, and of pipes, in Western Europe and America."""
 _EXECUTABLE = (".exe", ".com", ".bat", ".cmd")
 _SHARING_VIOLATION = "The process cannot access the file because it is being used by another process"
+_DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{name}{number}" for name in ("COM", "LPT") for number in range(1, 10))}
 _TEXT_DESCRIPTORS = set[int]()
 """Descriptors without O_BINARY."""
 O_BINARY = 0x8000
@@ -78,7 +79,7 @@ def _hide_owner(real: Callable[..., os.stat_result]) -> Callable[..., os.stat_re
     """Return a function for the status of a file. Of the permissions, Windows only knows "read-only"."""
 
     def read_status(path: Any, **options: Any) -> os.stat_result:
-        _, (values, extras) = real(path, **options).__reduce__()  # type: ignore[misc]
+        _, (values, extras) = real(_find_device(path), **options).__reduce__()  # type: ignore[misc]
         mode, suffix = values[0], ""
         if isinstance(path, str | os.PathLike):
             suffix = os.path.splitext(os.fspath(path))[1].lower()
@@ -88,6 +89,15 @@ def _hide_owner(real: Callable[..., os.stat_result]) -> Callable[..., os.stat_re
         return os.stat_result((stat.S_IFMT(mode) | permissions, *values[1:4], 0, 0, *values[6:]), extras)
 
     return read_status
+
+
+def _find_device(path: Any) -> Any:
+    """Return the path, or a device that loses everything if the path has the name of a device, in any folder."""
+    if isinstance(path, str | os.PathLike):
+        stem = os.path.basename(os.fspath(path)).partition(".")[0]
+        if stem.rstrip(" ").upper() in _DEVICES:
+            return os.devnull
+    return path
 
 
 def _access(path: Any, mode: int, **_: Any) -> bool:
@@ -192,12 +202,12 @@ def _open_text(
             encoding = ENCODING
         if newline is None and mode[0] in "wax" and "+" not in mode:
             newline = "\r\n"
-    return _real_open(file, mode, buffering, encoding, errors, newline, *options, **named)
+    return _real_open(_find_device(file), mode, buffering, encoding, errors, newline, *options, **named)
 
 
 def open_descriptor(path: Any, flags: int, mode: int = 0o777, **_: Any) -> int:
     """Open a descriptor, which is for text without O_BINARY."""
-    descriptor = int(_real["open"](path, flags & ~_WINDOWS_FLAGS, mode | 0o600))
+    descriptor = int(_real["open"](_find_device(path), flags & ~_WINDOWS_FLAGS, mode | 0o600))
     if not flags & O_BINARY and stat.S_ISREG(_real["fstat"](descriptor).st_mode):
         _TEXT_DESCRIPTORS.add(descriptor)
     return descriptor

@@ -20,6 +20,7 @@ from mcp_bridge._integrations.amplifier.contexts.simple import (
     read_config,
 )
 from mcp_bridge._integrations.amplifier.results import encode_json
+from mcp_bridge._runtime.file_names import make_file_name
 from mcp_bridge._runtime.file_replacement import replace_file
 from mcp_bridge._runtime.user_folders import get_data_folder
 
@@ -150,7 +151,7 @@ async def _write_to_end(write: Callable[[], None], commit: Callable[[], None]) -
 
 
 def _find_path(pattern: str | None, session_id: str) -> Path:
-    name = session_id.replace("/", "_").replace(os.sep, "_").lstrip(".")
+    name = make_file_name(session_id)
     if pattern is not None:
         return Path(pattern.replace(SESSION, name)).expanduser()
     return get_data_folder() / "contexts" / f"{name}.jsonl"

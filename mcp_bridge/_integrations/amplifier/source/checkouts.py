@@ -19,6 +19,7 @@ from pathlib import Path
 
 from mcp_bridge._integrations.amplifier.errors import ModuleLoadError
 from mcp_bridge._integrations.amplifier.source.git import GitAddress
+from mcp_bridge._runtime.file_names import make_file_name
 from mcp_bridge._runtime.user_folders import get_data_folder
 
 COMPILED = "__pycache__"
@@ -39,7 +40,7 @@ class Checkouts:
         # Users recognize the name. The hash distinguishes URLs with the same name.
         name = _UNSAFE.sub("-", address.url.partition("://")[2]).strip("-.")[-80:]
         url_hash = hashlib.sha256(address.url.encode()).hexdigest()[:12]
-        return self.folder / f"{name}-{url_hash}" / commit / "files"
+        return self.folder / make_file_name(f"{name}-{url_hash}") / commit / "files"
 
     @contextlib.contextmanager
     def create_temporary_folder(self) -> Iterator[Path]:
