@@ -34,6 +34,7 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
         error = ConfigError("its hooks govern calls, which is not possible from another process", hint=hint)
         raise source.add_location(error, "isolation")
     confinement: Confinement = PlainProcess()
+    key = "sandbox" if options.container is None else "container"
     # Without a sandbox or container, the code of the worker could do as much as other tools.
     invokes: tuple[str, ...] = ("*",)
     if options.sandbox is not None:
@@ -53,6 +54,7 @@ def isolate(inner: Source, source: SourceSettings, settings: Settings, selection
         env=options.env,
         invokes=invokes if options.invokes is None else options.invokes,
         confinement=confinement,
+        place=str(source.add_location(ConfigError(f"source '{inner.name}'"), "isolation", key)),
     )
     order = WorkerOrder(
         type=source.type,

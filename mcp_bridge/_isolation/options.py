@@ -21,6 +21,7 @@ class IsolationOptions:
         env: The environment variables of workers, in addition to the usual ones.
         invokes: Patterns of the published tools that calls in workers may call, and of resources they may read.
         confinement: What workers can access.
+        place: The place of the confinement in the settings, for errors.
     """
 
     tools: tuple[str, ...] = ()
@@ -29,6 +30,7 @@ class IsolationOptions:
     env: tuple[str, ...] = ()
     invokes: tuple[str, ...] = ("*",)
     confinement: Confinement = field(default_factory=PlainProcess)
+    place: str = ""
 
     def can_invoke(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.invokes)

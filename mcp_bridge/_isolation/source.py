@@ -78,7 +78,10 @@ class IsolatedSource(Source):
         If no worker can be started, the attempts go on, and the offer has a problem until one succeeds.
         """
         memory = self._isolation.limits.memory
-        confinement = await self._isolation.confinement.probe_machine(self._order.directory, memory)
+        try:
+            confinement = await self._isolation.confinement.probe_machine(self._order.directory, memory)
+        except SourceError as reason:
+            raise SourceError(f"{self._isolation.place}: {reason}") from reason
         self._pool.isolation = replace(self._isolation, confinement=confinement)
         try:
             async with anyio.create_task_group() as tasks:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mcp_bridge._runtime.container.command import ContainerOptions, build_run_co
 from mcp_bridge._runtime.container.engine import Engine
 from mcp_bridge._settings import load
 from tests.kits.constants import TIMEOUT
+from tests.kits.isolation.container_kit import run_engine
 from tests.kits.isolation.engine_options import EngineError, parse_run, read_mount
 
 ATTACKS: dict[str, Any] = {
@@ -75,6 +77,43 @@ def build_run(engine: Engine, **options: Any) -> list[str]:
         directory="/work",
         memory=2**30,
         env=["API_KEY"],
+    )
+
+
+def list_tools(folder: Path, search_path: str, container: str) -> subprocess.CompletedProcess[str]:
+    """Run `mcp-bridge list` for a source in a container, with programs in this PATH."""
+    (folder / "tools.py").write_text("")
+    source = {"type": "python", "name": "safe", "path": "tools.py", "isolation": {"container": container}}
+    (folder / "bridge.json").write_text(json.dumps({"sources": [source]}, indent=1))
+    return subprocess.run(
+        [sys.executable, "-m", "mcp_bridge", "list", "bridge.json"],
+        cwd=folder,
+        env={**os.environ, "PATH": search_path},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def test_an_engine_whose_service_does_not_run_is_reported_with_its_place_in_the_settings(tmp_path: Path) -> None:
+    with run_engine(tmp_path, "docker") as engine:
+        engine.change(is_running=False)
+        result = list_tools(tmp_path, engine.env["PATH"], "docker")
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        "mcp-bridge: bridge.json:8: sources[0].isolation.container: source 'safe': `docker info` has failed ("
+    )
+    assert "Start the service of docker, allow this user to use it, or remove container" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["docker", "podman"])
+def test_a_missing_engine_is_reported_with_its_place_in_the_settings(name: str, tmp_path: Path) -> None:
+    result = list_tools(tmp_path, str(tmp_path), name)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"mcp-bridge: bridge.json:8: sources[0].isolation.container: {name} is not installed. "
+        "Install docker or podman, or remove container from the settings\n"
     )
 
 

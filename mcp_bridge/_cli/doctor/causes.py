@@ -49,6 +49,11 @@ CAUSES: Sequence[Cause] = (
         "It was moved or deleted. Correct its path in the settings that name it, or install again: {install}",
     ),
     Cause(r"mcp-bridge: (?P<match>.+?\.py):\d+: ", "a tool file cannot be imported", _FIX_BELOW),
+    Cause(
+        r"mcp-bridge: .+:\d+: sources\S+\.(?P<match>sandbox|container): ",
+        "a source cannot run in its {match}",
+        _FIX_BELOW,
+    ),
     Cause(r"mcp-bridge: (?P<match>.+:\d+: .+)", "the settings are invalid", _FIX_BELOW),
     Cause(r"(?P<match>ImportError|SyntaxError|IndentationError): ", "a tool file cannot be imported", _FIX_BELOW),
 )

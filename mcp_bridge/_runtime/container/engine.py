@@ -24,6 +24,7 @@ from mcp_bridge._runtime import process_group
 PROGRAMS = ("docker", "podman")
 """The programs of engines, in the order in which `auto` looks for them."""
 HINT = "Install docker or podman, or remove container from the settings"
+_START_HINT = "Start the service of {name}, allow this user to use it, or remove container from the settings"
 _TIMEOUT = 30.0
 """Seconds for one command that asks the engine."""
 _CLIENT_VARIABLES = (
@@ -160,8 +161,8 @@ async def _read_output(program: str, *words: str) -> str:
     """Return the output of a command of the engine. Raises SourceError with its errors if it fails."""
     code, output, errors = await _run(program, *words)
     if code:
-        reason = errors or f"exit code {code}"
-        raise SourceError(f"`{os.path.basename(program)} {words[0]}` has failed: {reason}")
+        name, reason = os.path.basename(program), " ".join(errors.split()) or f"exit code {code}"
+        raise SourceError(f"`{name} {words[0]}` has failed ({reason}). {_START_HINT.format(name=name)}")
     return output
 
 
@@ -174,7 +175,8 @@ async def _run(program: str, *words: str) -> tuple[int, str, str]:
                 [program, *words], check=False, stdin=subprocess.DEVNULL, env=build_environment()
             )
     except TimeoutError:
-        raise SourceError(f"{name} did not respond within {_TIMEOUT:g} seconds") from None
+        hint = _START_HINT.format(name=name)
+        raise SourceError(f"{name} did not respond within {_TIMEOUT:g} seconds. {hint}") from None
     except OSError as error:
         raise SourceError(f"{name} cannot be run: {error}") from error
     errors = process.stderr.decode(errors="replace").strip()
