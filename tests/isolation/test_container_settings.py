@@ -62,8 +62,10 @@ def test_every_form_of_the_setting_is_a_container(isolation: Any, tmp_path: Path
     assert settings.isolation.container.network is False
 
 
-DOCKER = Engine(program="docker", is_podman=False, is_rootless=False, has_selinux=False, socket="/var/run/docker.sock")
-PODMAN = Engine(program="podman", is_podman=True, is_rootless=True, has_selinux=True, socket="")
+DOCKER = Engine(
+    program="docker", version="", is_podman=False, is_rootless=False, has_selinux=False, socket="/var/run/docker.sock"
+)
+PODMAN = Engine(program="podman", version="", is_podman=True, is_rootless=True, has_selinux=True, socket="")
 
 
 def build_run(engine: Engine, **options: Any) -> list[str]:
@@ -155,7 +157,9 @@ def test_files_in_a_writable_folder_are_not_mounted_again() -> None:
 
 def test_the_user_owns_the_mounted_files_in_every_kind_of_engine() -> None:
     own = f"{os.getuid()}:{os.getgid()}"
-    rootless_docker = Engine(program="docker", is_podman=False, is_rootless=True, has_selinux=False, socket="")
+    rootless_docker = Engine(
+        program="docker", version="", is_podman=False, is_rootless=True, has_selinux=False, socket=""
+    )
     assert parse_run("docker", build_run(DOCKER)[2:]).get("--user") == own
     assert parse_run("docker", build_run(rootless_docker)[2:]).get("--user") == "0:0"
     podman = parse_run("podman", build_run(PODMAN)[2:])

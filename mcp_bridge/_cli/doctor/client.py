@@ -12,6 +12,7 @@ from pathlib import Path
 from mcp_bridge._cli.clients import ClientFile, read_client_file
 from mcp_bridge._cli.doctor.causes import check_start_time, explain
 from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall, check_has_entries, find_rejections
+from mcp_bridge._cli.doctor.confinement import check_confinements
 from mcp_bridge._cli.doctor.conversation import StartCommand
 from mcp_bridge._cli.doctor.eras import EraOutcome, check_handshake, check_stateless, collect_checks
 from mcp_bridge._cli.doctor.preflight import ExaminedServer, check_entry
@@ -202,6 +203,9 @@ class _Examiner:
         if times:
             results.append(check_start_time(times[0], server))
         results += collect_checks(outcomes, is_bridge=server.is_bridge)
+        settings = servers.find_settings_argument(launch.argv)
+        if server.is_bridge and settings is not None:
+            results += check_confinements(launch.folder / settings, launch.environ)
         tools = next((outcome.tools for outcome in outcomes if outcome.result.ok), ())
         results += find_rejections(server, name, tools)
         return results, times[0] if times else None

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mcp_bridge._cli.doctor.checks import CallCheck, TrialCall
+from mcp_bridge._cli.doctor.confinement import check_confinements
 from mcp_bridge._cli.doctor.conversation import INHERITED, RemoteStart, StartCommand, select_inherited
 from mcp_bridge._cli.doctor.eras import check_handshake, check_stateless, collect_checks
 from mcp_bridge._cli.doctor.report import CheckResult, find_secret_values, format_results, redact_results
@@ -111,6 +112,8 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
             start = StartCommand(argv=argv, folder=Path(folder), timeout=timeout, environ=environ)
         outcomes = [check_stateless(start, call_check), check_handshake(start, call_check)]
     checks = [*_warn_of_variables(names), *collect_checks(outcomes, is_bridge=address is None)]
+    if address is None:
+        checks += check_confinements(path, os.environ)
     eras = [outcome.result for outcome in outcomes]
     # A bridge supports both eras. Another server needs to support only one.
     if address is None:

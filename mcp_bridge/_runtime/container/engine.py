@@ -42,6 +42,7 @@ class Engine:
 
     Attributes:
         program: The path of its program.
+        version: Its name and version, as its program prints them.
         is_podman: Whether it is podman. The program `docker` may be podman, too.
         is_rootless: Whether it runs without the rights of root.
         has_selinux: Whether SELinux confines its containers.
@@ -49,6 +50,7 @@ class Engine:
     """
 
     program: str
+    version: str
     is_podman: bool
     is_rootless: bool
     has_selinux: bool
@@ -74,7 +76,7 @@ def build_environment() -> dict[str, str]:
 
 async def probe(program: str, image: str) -> Engine:
     """Check an engine, and return it. Raises SourceError if it cannot run containers of the image here."""
-    version = await _read_output(program, "--version")
+    version, _, _ = (await _read_output(program, "--version")).partition(",")
     is_podman = "podman" in version.lower()
     socket = ""
     if not is_podman:
@@ -84,7 +86,10 @@ async def probe(program: str, image: str) -> Engine:
         socket = endpoint.removeprefix("unix://")
     try:
         info = json.loads(await _read_output(program, "info", "--format", "{{json .}}"))
-        engine = _read_podman(program, info) if is_podman else _read_docker(program, info, socket)
+        if is_podman:
+            engine = _read_podman(program, version, info)
+        else:
+            engine = _read_docker(program, version, info, socket)
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{program} info has returned data of an unknown form: {error!r}") from error
     await _check_image(engine, image)
@@ -114,13 +119,14 @@ def is_missing_image(errors: str) -> bool:
     return any(text in errors.lower() for text in ("no such image", "image not known", "unable to find image"))
 
 
-def _read_docker(program: str, info: dict[str, Any], socket: str) -> Engine:
+def _read_docker(program: str, version: str, info: dict[str, Any], socket: str) -> Engine:
     # Rootless docker without cgroups reports limits, but ignores them (moby issue 42151).
     if not info["MemoryLimit"] or not info["PidsLimit"] or info["CgroupDriver"] == "none":
         raise _make_limit_error("docker")
     options = {option.partition(",")[0] for option in info["SecurityOptions"] or ()}
     return Engine(
         program=program,
+        version=version,
         is_podman=False,
         is_rootless="name=rootless" in options,
         has_selinux="name=selinux" in options,
@@ -128,7 +134,7 @@ def _read_docker(program: str, info: dict[str, Any], socket: str) -> Engine:
     )
 
 
-def _read_podman(program: str, info: dict[str, Any]) -> Engine:
+def _read_podman(program: str, version: str, info: dict[str, Any]) -> Engine:
     host = info["host"]
     if host["serviceIsRemote"]:
         raise _make_remote_error("podman", "")
@@ -136,6 +142,7 @@ def _read_podman(program: str, info: dict[str, Any]) -> Engine:
         raise _make_limit_error("podman")
     return Engine(
         program=program,
+        version=version,
         is_podman=True,
         is_rootless=bool(host["security"]["rootless"]),
         has_selinux=bool(host["security"]["selinuxEnabled"]),

@@ -12,8 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
+
 from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._contracts.source import Source
+from mcp_bridge._runtime.kernel_sandbox.restrictions import get_abi
+from mcp_bridge._runtime.sandbox import bubblewrap
 from mcp_bridge._runtime.sandbox.bubblewrap import add_filter, build_bubblewrap_command, is_installed, probe_bubblewrap
 from mcp_bridge._runtime.sandbox.landlock import build_landlock_command, find_kernel_problem, probe_landlock
 from mcp_bridge._runtime.sandbox.options import PACKAGE_FOLDER, SandboxOptions, SandboxType, find_enclosing_folder
@@ -24,6 +28,7 @@ __all__ = [
     "SandboxOptions",
     "build_command",
     "check_installation",
+    "describe_mechanism",
     "find_enclosing_folder",
     "list_source_files",
     "probe",
@@ -47,6 +52,14 @@ def check_installation(sandbox_type: SandboxType) -> None:
             return
         problems.append(problem)
     raise ConfigError("; ".join(problems), hint=_HINT)
+
+
+async def describe_mechanism(sandbox_type: SandboxType) -> str:
+    """Return the name and version of the mechanism of a type that `probe` has returned."""
+    if sandbox_type == "landlock":
+        return f"Landlock (version {get_abi()})"
+    process = await anyio.run_process([bubblewrap.PROGRAM, "--version"])
+    return process.stdout.decode().strip()
 
 
 def list_source_files(source: Source, directory: Path) -> tuple[str, ...]:
