@@ -20,6 +20,7 @@ from mcp_bridge._desktop.locations import find_project_folder, resolve_place_pat
 from mcp_bridge._desktop.servers import read_servers, starts_bridge
 from mcp_bridge._settings import prepare, read_document
 from mcp_bridge._settings.client_entries import (
+    is_sandbox,
     is_server_entry,
     is_switched_off,
     list_unread_keys,
@@ -189,6 +190,8 @@ def _find_omission(entry: Any, options: Mapping[str, Any]) -> str:
         return "it is switched off"
     if not is_server_entry(options):
         return "it has neither a command nor a URL"
+    if "sandbox" in options and "command" not in options:
+        return "it has a sandbox, but runs elsewhere, at a URL"
     words: Sequence[Any] = (options.get("command"), *(options.get("args") or ()))
     if starts_bridge([str(word) for word in words if word]):
         return "it starts mcp-bridge itself"
@@ -199,6 +202,8 @@ def _select_options(entry: Mapping[str, Any]) -> dict[str, Any]:
     options = {key: entry[key] for key in _OPTIONS if entry.get(key)}
     if entry.get("auth") == "oauth":
         options["auth"] = "oauth"
+    if "sandbox" in entry and is_sandbox(entry["sandbox"]):
+        options["sandbox"] = entry["sandbox"]
     return options
 
 

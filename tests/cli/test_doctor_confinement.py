@@ -41,7 +41,7 @@ def test_each_sandbox_is_reported_with_its_mechanism(mechanism: str, run_here: R
     result = run_here("doctor", path)
     assert result.code == 0, result.out
     label = {"bubblewrap": "bubblewrap 0.", "landlock": "Landlock (version "}[mechanism]
-    lines = [line for line in result.out.splitlines() if "sandbox" in line]
+    lines = [line for line in result.out.splitlines() if ".sandbox: " in line]
     assert len(lines) == 2
     assert lines[0].startswith(f"ok   sources[0].isolation.sandbox: works, with {label}")
     assert lines[1].startswith(f"ok   sources[1].sandbox: works, with {label}")

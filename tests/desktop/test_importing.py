@@ -56,6 +56,25 @@ def test_a_file_is_read_once_in_the_home_folder(user: ClientHome) -> None:
     assert "files  from Cursor (user)" in result.stderr
 
 
+def test_a_server_is_imported_with_its_sandbox_or_the_note_that_it_has_none(user: ClientHome) -> None:
+    sandbox = {"type": "bubblewrap", "network": ["api.example.com"], "read": ["data"]}
+    servers = {
+        "switch": {"command": "a", "sandbox": True},
+        "mapping": {"command": "b", "sandbox": sandbox},
+        "other": {"command": "c", "sandbox": {"network": {"allowedDomains": ["api.example.com"]}}},
+        "remote": {"url": "https://a.example/mcp", "sandbox": True},
+    }
+    place_servers(user, "cursor", servers)
+    result = user.run("import")
+    sources = read_sources(user)
+    assert {name: options.get("sandbox") for name, options in sources.items()} == {
+        "switch": True, "mapping": sandbox, "other": None
+    }  # fmt: skip
+    assert "Note about 'other' in " in result.stderr
+    assert "'sandbox' is not read in this form" in result.stderr
+    assert "Skipped 'remote' from Cursor (user): it has a sandbox, but runs elsewhere, at a URL" in result.stderr
+
+
 def test_unread_keys_are_reported_once_and_oauth_is_imported(user: ClientHome) -> None:
     files = {**FILES_SERVER, "envFile": ".env"}
     place_servers(user, "claude-desktop", {"files": files})
