@@ -1,4 +1,4 @@
-"""What is compared: every case of a run."""
+"""The cases of a run: which servers are compared, in which situations."""
 
 import itertools
 import os
@@ -8,21 +8,25 @@ from pathlib import Path
 
 from benchmarks.process import Command
 from benchmarks.wire import Era
+from benchmarks.workloads import WORKLOADS
 
 TOOLS, MANY_TOOLS, MOST_TOOLS = 10, 1000, 10_000
-SERVERS = ("bridge", "floor", "sdk", "fastmcp")
+SERVERS = ("bridge", "sdk", "mcpserver", "fastmcp")
+"""The servers that have every workload. The floor has only `echo`."""
 TRANSPORTS = ("stdio", "http")
+IN_FLIGHT = (1, 8, 32)
 HOSTS = ("native", "core")
 HOOKS = (0, 1, 5)
 FILES = {
-    "bridge": "benchmarks/servers/tools.py",
-    "bridge-uvloop": "benchmarks/servers/uvloop.yaml",
-    "bridge-typed": "benchmarks/servers/typed_tools.py",
-    "governed": "benchmarks/servers/governed.yaml",
-    "isolated": "benchmarks/servers/isolated.yaml",
-    **dict.fromkeys(HOSTS, "benchmarks/servers/hooks.yaml"),
-    "audited": "benchmarks/servers/audited.yaml",
-    "page": "benchmarks/servers/page.yaml",
+    "bridge": "tools.py",
+    "bridge-uvloop": "uvloop.yaml",
+    "bridge-typed": "typed_tools.py",
+    "governed": "governed.yaml",
+    "isolated": "isolated.yaml",
+    "native": "hooks.yaml",
+    "core": "hooks.yaml",
+    "audited": "audited.yaml",
+    "page": "page.yaml",
 }
 """What the bridge serves, by the name of the case's server."""
 
@@ -33,96 +37,144 @@ class Case:
 
     kind: str = "calls"
     server: str
-    transport: str
+    transport: str = "stdio"
     era: Era = Era.MODERN
+    workload: str = "echo"
+    in_flight: int = 32
     tools: int = TOOLS
     hooks: int | None = None
 
     def __str__(self):
-        what = f"{self.tools} tools" if self.hooks is None else f"{self.hooks} hooks"
-        return f"{self.server} {self.transport} {self.era} {what}"
+        words = [self.server, self.transport, str(self.era)]
+        if self.kind == "calls":
+            words += [self.workload, str(self.in_flight)]
+        text = " ".join(words)
+        if self.hooks is not None:
+            return f"{text}, {self.hooks} hooks"
+        if self.tools != TOOLS:
+            return f"{text}, {self.tools} tools"
+        return text
 
     @property
     def is_bridge(self):
         return self.server in FILES
 
     @property
+    def has_examples(self):
+        """Whether the server offers the examples in addition to `echo`."""
+        return self.workload != "echo"
+
+    @property
     def event_loop(self):
-        """The event loop of the server: asyncio's own, except where it is set or where a rival serves HTTP."""
-        is_rival_on_http = self.transport == "http" and not self.is_bridge
-        return "uvloop" if is_rival_on_http or self.server == "bridge-uvloop" else "asyncio"
+        """The event loop of the server: asyncio's own, except where it is set or where others serve HTTP."""
+        if self.server == "bridge-uvloop" or (self.transport == "http" and not self.is_bridge):
+            return "uvloop"
+        return "asyncio"
 
     @property
     def words(self):
-        return (self.kind, self.server, self.transport, str(self.era), str(self.tools), f"{self.hooks or 0}-hooks")
+        """The words by which `--only` selects the case, one for each dimension."""
+        return (
+            self.kind,
+            self.server,
+            self.transport,
+            str(self.era),
+            self.workload,
+            f"{self.in_flight}-in-flight",
+            str(self.tools),
+            f"{self.hooks or 0}-hooks",
+        )
 
-    def command(self, *, json_replies=False):
-        """Return how the server of this case is started."""
+    def make_command(self, *, json_replies=False):
+        """Return how the server is started. Cases with the same command can share a server."""
         http = self.transport == "http"
-        env = {} if self.hooks is None else {"BENCH_HOST": self.server, "BENCH_HOOKS": str(self.hooks)}
+        if self.is_bridge:
+            file = "examples.yaml" if self.has_examples else FILES[self.server]
+            arguments = ["-m", "mcp_bridge", "serve", f"benchmarks/servers/{file}"]
+        elif self.server == "floor":
+            arguments = ["-m", f"benchmarks.servers.floor_{self.transport}"]
+        else:
+            arguments = ["-m", f"benchmarks.servers.{self.server}_server"]
+        if http:
+            arguments += ["--http", "127.0.0.1:0" if self.is_bridge else "PORT"]
+            if json_replies and self.server == "sdk":
+                arguments.append("--json-response")
+        return Command(arguments=tuple(arguments), http=http, names_its_port=self.is_bridge, env=self._make_env())
+
+    def _make_env(self):
+        env = {"BENCH_TOOLS": str(self.tools)}
+        if self.has_examples:
+            env["BENCH_EXAMPLES"] = "1"
+        if self.hooks is not None:
+            env |= {"BENCH_HOST": self.server, "BENCH_HOOKS": str(self.hooks)}
         if self.server == "audited":
             env["BENCH_TRAIL"] = str(Path(tempfile.gettempdir(), f"mcp-bridge-bench-{os.getpid()}.sqlite3"))
-        if self.is_bridge:
-            address = ("--http", "127.0.0.1:0") if http else ()
-            arguments = ("-m", "mcp_bridge", "serve", FILES[self.server], *address)
-        elif self.server == "floor":
-            arguments = ("-m", f"benchmarks.servers.floor_{self.transport}", *(("PORT",) if http else ()))
-        else:
-            port = ("--http", "PORT") if http else ()
-            json = ("--json-response",) if http and json_replies and self.server == "sdk" else ()
-            arguments = ("-m", f"benchmarks.servers.{self.server}_server", *port, *json)
-        return Command(arguments=arguments, http=http, names_its_port=self.is_bridge, tools=self.tools, env=env)
+        return tuple(env.items())
 
 
-def all_cases():
-    """Return every case. Those that are compared are measured one after another."""
-    return [*call_cases(), *list_cases(), *start_cases(), Case(kind="streams", server="bridge", transport="http")]
+def combine(**dimensions):
+    """Return a case for each combination of the values."""
+    return [Case(**dict(zip(dimensions, values, strict=True))) for values in itertools.product(*dimensions.values())]
 
 
-def call_cases():
-    """Yield the cases of calls: each server, many tools, typed tools, policies, workers, the page, hooks."""
-    for transport, era in itertools.product(TRANSPORTS, Era):
-        case = Case(server="bridge", transport=transport, era=era)
-        if era is Era.MODERN:
-            yield from (replace(case, tools=tools) for tools in (MOST_TOOLS, MANY_TOOLS))
-        yield case
-        for server in (*(("bridge-uvloop",) if transport == "http" else ()), *SERVERS[1:]):
-            yield replace(case, server=server)
-    for server in ("governed", "audited", "bridge-typed", "isolated"):
-        yield Case(server=server, transport="stdio")
-    yield Case(server="page", transport="http")
-    for host, hooks in itertools.product(HOSTS, HOOKS):
-        yield Case(server=host, transport="stdio", hooks=hooks)
+DEFAULT_CASES = [
+    *combine(server=("floor", *SERVERS), transport=TRANSPORTS, era=Era),
+    *combine(server=("floor", *SERVERS), in_flight=(1, 8)),
+    *combine(server=("floor", *SERVERS), transport=("http",), in_flight=(1,)),
+    *combine(server=SERVERS, workload=tuple(WORKLOADS)),
+    *combine(server=SERVERS, transport=("http",), workload=("add", "report")),
+    *combine(server=SERVERS, workload=("add", "add-async"), in_flight=(1,)),
+    *combine(server=("bridge",), transport=TRANSPORTS, tools=(MANY_TOOLS, MOST_TOOLS)),
+    *combine(server=("bridge-uvloop",), transport=("http",), era=Era),
+    *combine(server=("governed", "audited", "bridge-typed", "isolated")),
+    *combine(server=("page",), transport=("http",)),
+    *combine(server=HOSTS, hooks=HOOKS),
+    *combine(kind=("list",), server=("bridge", "sdk"), transport=TRANSPORTS, tools=(MOST_TOOLS,)),
+    *combine(kind=("start",), server=("floor", *SERVERS, "bridge-typed", "isolated")),
+    *combine(kind=("start",), server=("bridge",), tools=(MANY_TOOLS,)),
+    *combine(kind=("streams",), server=("bridge",), transport=("http",)),
+]
+"""The cases of a run without options, in about 15 minutes."""
 
 
-def list_cases():
-    """Yield the cases of the whole tools/list."""
-    for transport, server in itertools.product(TRANSPORTS, ("bridge", "sdk")):
-        yield Case(kind="list", server=server, transport=transport, tools=MOST_TOOLS)
+def list_cases(*, everything=False):
+    """Return the default cases or, with `everything`, all workloads and calls in flight too.
+
+    Cases that are compared are neighbours: they differ by server, number of tools or hooks, then by workload.
+    """
+    cases = list(DEFAULT_CASES)
+    if everything:
+        cases += combine(server=SERVERS, transport=TRANSPORTS, era=Era, workload=tuple(WORKLOADS), in_flight=IN_FLIGHT)
+        calls = [case for case in DEFAULT_CASES if case.kind == "calls"]
+        cases += [replace(case, in_flight=in_flight) for case in calls for in_flight in IN_FLIGHT]
+    workloads = list(WORKLOADS)
+
+    def position(case):
+        return case.kind, case.transport, case.era, case.in_flight, workloads.index(case.workload)
+
+    return sorted(dict.fromkeys(cases), key=position)
 
 
-def start_cases():
-    """Yield the cases of starts."""
-    for server in ("bridge", "bridge-typed", "isolated", *SERVERS[1:]):
-        yield Case(kind="start", server=server, transport="stdio")
-    yield Case(kind="start", server="bridge", transport="stdio", tools=MANY_TOOLS)
+def list_words():
+    """Return the words for `--only`."""
+    words = {word for case in list_cases(everything=True) for word in case.words}
+    return ["everything", *sorted(words)]
 
 
-def chosen(only):
-    """Return the cases that match `only`: words of one kind are alternatives, words of two kinds must both match."""
-    cases = all_cases()
-    for choices in zip(*(case.words for case in cases), strict=True):
-        if wanted := set(only) & set(choices):
-            cases = [case for case in cases if wanted & set(case.words)]
+def select_cases(words):
+    """Return the cases that match the words: alternatives within a dimension, all of several dimensions.
+
+    The word "everything" selects from all cases instead of the default ones.
+    """
+    cases = list_cases(everything="everything" in words)
+    for values in zip(*(case.words for case in list_cases(everything=True)), strict=True):
+        choices = set(words) & set(values)
+        if choices:
+            cases = [case for case in cases if choices & set(case.words)]
     return cases
 
 
-def known_words():
-    """Return every word that `--only` understands."""
-    return sorted({word for case in all_cases() for word in case.words})
-
-
-def base_of(case, server="sdk"):
-    """Return the case that `case` is compared with: the SDK's or another server in the same situation."""
+def get_base(case, server="sdk"):
+    """Return the case to compare with: that of the SDK's or another server in the same situation."""
     tools = case.tools if case.kind == "list" else TOOLS
     return replace(case, server=server, tools=tools, hooks=None)

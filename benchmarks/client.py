@@ -1,8 +1,9 @@
-"""A cheap raw MCP client: bytes and orjson, both eras, over pipes or keep-alive HTTP connections."""
+"""A cheap MCP client of bytes and orjson, for both eras, over pipes or keep-alive HTTP connections."""
 
 import asyncio
 import contextlib
 import itertools
+import time
 from functools import partial
 
 import httptools
@@ -10,49 +11,48 @@ import orjson
 
 from benchmarks import wire
 from benchmarks.window import Window
-from benchmarks.wire import Era, Message, WrongAnswer
+from benchmarks.wire import Era, Message, WrongResponse
 
 
 class Session:
-    """What both transports share: the handshake, tools/list, and a window of calls."""
+    """The parts that both transports share: the handshake, tools/list, and windows of calls."""
 
     def __init__(self, era):
         self.era = era
-        self.reply_type = ""
-        self._ids = itertools.count(1)
-        self._calls = wire.EchoCalls(era)
+        self.response_type = ""
+        self._numbers = itertools.count(1)
 
-    async def ask(self, message):
-        """Send one message and return its reply, None for a notification."""
+    async def send(self, message):
+        """Send one message and return its response, or None for a notification."""
         raise NotImplementedError
 
-    async def run(self, window, in_flight):
-        """Keep `in_flight` calls open until the window is full and every call answered."""
+    async def fill_window(self, window, in_flight):
+        """Keep `in_flight` calls open until the window is complete and every call has its response."""
         raise NotImplementedError
 
-    async def prepare(self, in_flight):
-        """What is needed before a window and is not part of it."""
+    async def open_connections(self, count):
+        """Open the connections of a window of `count` calls in flight. A pipe is always open."""
 
-    async def shake_hands(self):
-        """Initialize, in the era that asks for it."""
+    async def initialize(self):
+        """Initialize the session, if the era requires it."""
         if self.era is Era.HANDSHAKE:
-            result = wire.result_of(await self.ask(wire.initialize(next(self._ids))))
+            result = wire.get_result(await self.send(wire.make_initialize(next(self._numbers))))
             if result["protocolVersion"] != self.era.version:
-                raise WrongAnswer(f"the server chose {result['protocolVersion']}, not {self.era.version}")
-            await self.ask(wire.initialized())
+                raise WrongResponse(f"the server chose {result['protocolVersion']}, not {self.era.version}")
+            await self.send(wire.make_initialized())
 
     async def list_page(self, cursor=None):
-        """One page of tools/list: its tools and the cursor of the next page."""
+        """Return one page of tools/list: its tools and the cursor of the next page."""
         params = {"cursor": cursor} if cursor is not None else None
-        message = wire.request(self.era, next(self._ids), "tools/list", params)
-        result = wire.result_of(await self.ask(message))
+        message = wire.make_request(self.era, next(self._numbers), "tools/list", params)
+        result = wire.get_result(await self.send(message))
         return result["tools"], result.get("nextCursor")
 
-    async def window(self, *, calls, seconds, in_flight):
-        """Run one window and return how many calls it made."""
-        window = Window(self._ids, calls, seconds)
-        await self.run(window, in_flight)
-        return window.answered
+    async def run_window(self, workload, *, calls, seconds, in_flight):
+        """Run one window of a workload and return the seconds that each call took."""
+        window = Window(wire.Requests(self.era, workload), self._numbers, calls, seconds)
+        await self.fill_window(window, in_flight)
+        return window.latencies
 
 
 def _fail_future(future, error):
@@ -61,13 +61,13 @@ def _fail_future(future, error):
 
 
 class _Lines(asyncio.Protocol):
-    """Splits what the server writes into lines."""
+    """Splits the output of the server into lines."""
 
     def __init__(self, on_lines, on_end):
-        self._rest, self._on_lines, self._on_end = b"", on_lines, on_end
+        self._remainder, self._on_lines, self._on_end = b"", on_lines, on_end
 
     def data_received(self, data):
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._remainder = (self._remainder + data).split(b"\n")
         if lines:
             self._on_lines(lines)
 
@@ -83,16 +83,16 @@ class StdioSession(Session):
 
     def __init__(self, era):
         super().__init__(era)
-        self.reply_type = "lines"
-        self._answer = None
+        self.response_type = "lines"
+        self._response = None
         self._window = None
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, server, era):
-        """A session with the running `server` (process.ServerProcess), its handshake still to do."""
+        """Open a session with the running `server` (process.ServerProcess). It is not yet initialized."""
         self, loop = cls(era), asyncio.get_running_loop()
-        reader, _ = await loop.connect_read_pipe(lambda: _Lines(self._take, self._ended), server.popen.stdout)
+        reader, _ = await loop.connect_read_pipe(lambda: _Lines(self._receive, self._end), server.popen.stdout)
         self._pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, server.popen.stdin)
         try:
             yield self
@@ -100,60 +100,62 @@ class StdioSession(Session):
             self._pipe.close()
             reader.close()
 
-    async def ask(self, message: Message):
-        asked = not message.method.startswith("notifications/")
-        self._answer = asyncio.get_running_loop().create_future() if asked else None
+    async def send(self, message: Message):
+        if message.method.startswith("notifications/"):
+            self._pipe.write(message.body + b"\n")
+            return None
+        self._response = asyncio.get_running_loop().create_future()
         self._pipe.write(message.body + b"\n")
-        return await self._answer if self._answer else None
+        return await self._response
 
-    async def run(self, window, in_flight):
+    async def fill_window(self, window, in_flight):
         self._window = window
-        self._send(in_flight)
+        self._send_calls(in_flight)
         await window.finished
         self._window = None
 
-    def _send(self, count):
-        numbers = (self._window.next() for _ in range(count))
-        if lines := [self._calls.body(number) for number in numbers if number is not None]:
-            self._pipe.write(b"\n".join(lines) + b"\n")
+    def _send_calls(self, count):
+        bodies = [self._window.make_request() for _ in range(count)]
+        lines = [body + b"\n" for body in bodies if body is not None]
+        if lines:
+            self._pipe.write(b"".join(lines))
 
-    def _take(self, lines):
+    def _receive(self, lines):
+        arrival = time.perf_counter()
         try:
-            replies = [reply for reply in map(orjson.loads, lines) if "id" in reply]
+            messages = [orjson.loads(line) for line in lines]
+            responses = [message for message in messages if "id" in message]
             if self._window is not None:
-                self._take_calls(replies)
-            elif replies and self._answer and not self._answer.done():
-                self._answer.set_result(replies[0])
-        except (WrongAnswer, orjson.JSONDecodeError) as error:
+                for response in responses:
+                    self._window.accept(response, arrival)
+                self._send_calls(len(responses))
+                self._window.finish_if_empty()
+            elif responses and self._response and not self._response.done():
+                self._response.set_result(responses[0])
+        except (WrongResponse, orjson.JSONDecodeError) as error:
             self._fail(error)
 
-    def _take_calls(self, replies):
-        for reply in replies:
-            self._window.settle(reply)
-        self._send(len(replies))
-        self._window.close_if_done()
-
-    def _ended(self):
+    def _end(self):
         self._fail(ConnectionError("the server closed its stdout"))
 
     def _fail(self, error):
         if self._window is not None:
             self._window.fail(error)
-        elif self._answer:
-            _fail_future(self._answer, error)
+        elif self._response:
+            _fail_future(self._response, error)
 
 
-class _Lane(asyncio.Protocol):
-    """One keep-alive connection with one request under way."""
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection, with one request at a time."""
 
     def __init__(self):
-        self._on_reply = self._on_end = None
+        self._on_response = self._on_end = None
         self._parser = httptools.HttpResponseParser(self)
         self.headers, self._body = {}, []
 
-    def post(self, data, on_reply, on_end):
-        """Send a request; call `on_reply(lane, status, body)` or `on_end(error)` once."""
-        self._on_reply, self._on_end = on_reply, on_end
+    def post(self, data, on_response, on_end):
+        """Send a request; call `on_response(connection, status, body)` or `on_end(error)` once."""
+        self._on_response, self._on_end = on_response, on_end
         self._transport.write(data)
 
     def close(self):
@@ -180,12 +182,12 @@ class _Lane(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self):
-        status, body, on_reply = self._parser.get_status_code(), b"".join(self._body), self._on_reply
+        status, body, on_response = self._parser.get_status_code(), b"".join(self._body), self._on_response
         self._body = []
-        on_reply(self, status, body)
+        on_response(self, status, body)
 
 
-class _Stream(_Lane):
+class _Stream(_Connection):
     """A connection with one response that stays open; `opened` is done after its first event."""
 
     def __init__(self):
@@ -202,99 +204,97 @@ class _Stream(_Lane):
 
 
 class HttpSession(Session):
-    """A session over keep-alive connections, one call at a time on each."""
+    """A session over keep-alive connections, with one call at a time on each."""
 
     def __init__(self, era, host, path):
         super().__init__(era)
         self._host, self._path = host, path
-        self._head = wire.http_head(era, path, host)
-        self._lanes = []
+        self._head = wire.make_http_head(era, path, host)
+        self._connections = []
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, server, era, *, timeout=60):
-        """A session with the running `server`, once it listens; its handshake still to do."""
-        self = cls(era, *await server.listening(timeout))
+        """Wait until the running `server` listens, and open a session. It is not yet initialized."""
+        self = cls(era, *await server.wait_until_listening(timeout))
         try:
-            await self.prepare(1)
+            await self.open_connections(1)
             yield self
         finally:
-            self._close_lanes()
+            self._close_connections()
 
-    async def ask(self, message: Message):
-        answer = asyncio.get_running_loop().create_future()
+    async def send(self, message: Message):
+        response = asyncio.get_running_loop().create_future()
 
-        def take(*reply):
-            if not answer.done():
-                answer.set_result(reply)
+        def receive(*parts):
+            if not response.done():
+                response.set_result(parts)
 
-        post = wire.http_post(self.era, self._head, message.method, message.name, message.body)
-        self._lanes[0].post(post, take, partial(_fail_future, answer))
-        lane, status, body = await answer
-        self._remember(lane)
-        replies = self._replies(lane, status, body)
-        return replies[-1] if replies else None
+        post = wire.make_http_post(self.era, self._head, message.method, message.name, message.body)
+        self._connections[0].post(post, receive, partial(_fail_future, response))
+        connection, status, body = await response
+        session = connection.headers.get(b"mcp-session-id")
+        if session:
+            self._head = wire.make_http_head(self.era, self._path, self._host, session.decode())
+        messages = self._parse(connection, status, body)
+        return messages[-1] if messages else None
 
-    async def prepare(self, in_flight):
-        """Open fresh connections: servers close those that were idle since the last window."""
-        self._close_lanes()
-        for _ in range(in_flight):
-            await self._connect(_Lane)
+    async def open_connections(self, count):
+        """Replace all connections, because servers close those that were idle since the last window."""
+        self._close_connections()
+        for _ in range(count):
+            await self._connect(_Connection)
 
     async def listen(self, count):
-        """Open `count` subscriptions/listen streams. Raises WrongAnswer unless each is acknowledged."""
+        """Open `count` subscriptions/listen streams. Raises WrongResponse unless each is acknowledged."""
+        params = {"notifications": {"toolsListChanged": True}}
         for _ in range(count):
             stream = await self._connect(_Stream)
-            message = wire.request(
-                self.era, next(self._ids), "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
-            )
-            post = wire.http_post(self.era, self._head, message.method, message.name, message.body)
+            message = wire.make_request(self.era, next(self._numbers), "subscriptions/listen", params)
+            post = wire.make_http_post(self.era, self._head, message.method, message.name, message.body)
             stream.post(post, None, partial(_fail_future, stream.opened))
-            if b"acknowledged" not in (event := await stream.opened):
-                raise WrongAnswer(f"a stream begins with {event[:400].decode(errors='replace')}")
+            event = await stream.opened
+            if b"acknowledged" not in event:
+                raise WrongResponse(f"a stream begins with {event[:400].decode(errors='replace')}")
 
-    async def run(self, window, in_flight):
-        for lane in self._lanes[:in_flight]:
-            self._send(window, lane)
+    async def fill_window(self, window, in_flight):
+        for connection in self._connections[:in_flight]:
+            self._send_call(window, connection)
         await window.finished
 
-    async def _connect(self, kind):
+    async def _connect(self, connection_class):
         host, port = self._host.split(":")
-        _, lane = await asyncio.get_running_loop().create_connection(kind, host, int(port))
-        self._lanes.append(lane)
-        return lane
+        _, connection = await asyncio.get_running_loop().create_connection(connection_class, host, int(port))
+        self._connections.append(connection)
+        return connection
 
-    def _close_lanes(self):
-        for lane in self._lanes:
-            lane.close()
-        self._lanes = []
+    def _close_connections(self):
+        for connection in self._connections:
+            connection.close()
+        self._connections = []
 
-    def _remember(self, lane):
-        if session := lane.headers.get(b"mcp-session-id"):
-            self._head = wire.http_head(self.era, self._path, self._host, session.decode())
-
-    def _send(self, window, lane):
-        number = window.next()
-        if number is None:
-            window.close_if_done()
+    def _send_call(self, window, connection):
+        body = window.make_request()
+        if body is None:
+            window.finish_if_empty()
             return
-        body = self._calls.body(number)
-        post = wire.http_post(self.era, self._head, "tools/call", wire.ECHO, body)
-        lane.post(post, lambda *reply: self._take(window, *reply), window.fail)
+        post = wire.make_http_post(self.era, self._head, window.requests.method, window.requests.name, body)
+        connection.post(post, partial(self._receive, window), window.fail)
 
-    def _take(self, window, lane, status, body):
+    def _receive(self, window, connection, status, body):
+        arrival = time.perf_counter()
         try:
-            for reply in self._replies(lane, status, body):
-                if "id" in reply:
-                    window.settle(reply)
-            self._send(window, lane)
-        except (WrongAnswer, orjson.JSONDecodeError) as error:
+            for message in self._parse(connection, status, body):
+                if "id" in message:
+                    window.accept(message, arrival)
+            self._send_call(window, connection)
+        except (WrongResponse, orjson.JSONDecodeError) as error:
             window.fail(error)
 
-    def _replies(self, lane, status, body):
+    def _parse(self, connection, status, body):
         if status not in {200, 202}:
-            raise WrongAnswer(f"HTTP {status}: {body[:400].decode(errors='replace')}")
-        kind = lane.headers.get(b"content-type", b"").decode()
+            raise WrongResponse(f"HTTP {status}: {body[:400].decode(errors='replace')}")
+        content_type = connection.headers.get(b"content-type", b"").decode()
         if status == 200:
-            self.reply_type = "events" if kind.startswith("text/event-stream") else "JSON"
-        return wire.replies_in(kind, body)
+            self.response_type = "events" if content_type.startswith("text/event-stream") else "JSON"
+        return wire.parse_http_body(content_type, body)

@@ -1,8 +1,8 @@
 """CPU per call of gateways in front of one server, and the start with many: `python -m benchmarks.gateway`.
 
-`--mcp-proxy PYTHON` and `--fastmcp PYTHON` name the interpreters of environments that have these peers; without one,
-the peer is left out. All processes of a gateway count, and the server behind it does not. `floor` is no gateway: a bare
-ASGI app that responds itself, so no gateway over HTTP can cost less. `worker` and `tools` have the same tools in worker
+`--mcp-proxy PYTHON` and `--fastmcp PYTHON` name the interpreters of environments with these peers. Without the option,
+the peer is not measured. All processes of a gateway count, but not the server behind it. `floor` is a bare ASGI app
+that responds itself, so no gateway over HTTP can cost less. `worker` and `tools` have the same tools in worker
 processes and in a server on stdio: there all processes count, with one call in flight, because a worker has no more.
 """
 
@@ -21,10 +21,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks.client import HttpSession, StdioSession
-from benchmarks.measure import answering
+from benchmarks.measure import report_failures
 from benchmarks.process import ROOT, Command, ServerProcess, read_cpu
 from benchmarks.servers.offer import ECHO
 from benchmarks.wire import Era
+from benchmarks.workloads import WORKLOADS
 
 UPSTREAM = (sys.executable, "-m", "benchmarks.servers.floor_stdio")
 SLOW = (sys.executable, "-I", "-S", str(ROOT / "benchmarks/servers/slow_server.py"))
@@ -32,16 +33,16 @@ EXECUTE = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 IN_FLIGHT = 32
 MANY = 20
 GOALS = {"mcp-proxy": 20, "fastmcp": 40}
-"""By peer: how many times less a call through the bridge may cost."""
+"""How many times as much as through the bridge a call through each peer should cost, at least."""
 WORKER_GOAL = 1.5
-"""How many times the cost of a call to a server on stdio a call into a worker may cost."""
+"""The limit for a call into a worker, as a multiple of a call to a server on stdio."""
 TOOLS = str(ROOT / "benchmarks/servers/tools.py")
 ISOLATED = str(ROOT / "benchmarks/servers/isolated.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """One gateway, and the transport of its client. Its server is on stdio."""
+    """One gateway, with the transport of its client. Its server is on stdio."""
 
     name: str
     http: bool
@@ -57,7 +58,7 @@ class Gateway:
 
 
 def list_gateways(folder, peers):
-    """Yield the gateways that can be measured."""
+    """Yield the gateways to measure."""
     settings = write_settings(folder / "one.json", {"one": {"command": UPSTREAM[0], "args": UPSTREAM[1:]}})
     for http in (False, True):
         address = ("--http", "127.0.0.1:0") if http else ()
@@ -66,7 +67,7 @@ def list_gateways(folder, peers):
             script = (peers.fastmcp, str(ROOT / "benchmarks/servers/fastmcp_proxy.py"))
             options = ("--http", "PORT") if http else ()
             yield Gateway(name="fastmcp", http=http, arguments=("-c", EXECUTE, *script, *options, *UPSTREAM))
-    yield Gateway(name="floor", http=True, arguments=("-m", "benchmarks.servers.floor_http", "PORT"))
+    yield Gateway(name="floor", http=True, arguments=("-m", "benchmarks.servers.floor_http", "--http", "PORT"))
     tools = {"command": sys.executable, "args": ["-m", "mcp_bridge", "serve", TOOLS]}
     yield Gateway(name="worker", http=False, arguments=("-m", "mcp_bridge", "serve", ISOLATED), in_flight=1)
     settings = write_settings(folder / "tools.json", {"tools": tools})
@@ -92,13 +93,13 @@ class RunningGateway:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, gateway, era):
-        """Start a gateway and wait until it lists the server's tools."""
+        """Start a gateway and wait until it lists the tools of its server."""
         server = ServerProcess(gateway.command)
         try:
-            async with contextlib.AsyncExitStack() as stack, answering(server, 30):
+            async with contextlib.AsyncExitStack() as stack, report_failures(server, 30):
                 opening = (HttpSession if gateway.http else StdioSession).open(server, era)
                 session = await stack.enter_async_context(opening)
-                await session.shake_hands()
+                await session.initialize()
                 while ECHO not in {tool["name"] for tool in (await session.list_page())[0]}:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
                 yield cls(server, session, gateway.in_flight)
@@ -107,19 +108,21 @@ class RunningGateway:
 
     async def measure(self, calls, seconds):
         """Return the CPU microseconds of the gateway per call."""
-        await self._session.prepare(self._in_flight)
+        await self._session.open_connections(self._in_flight)
         before = self._read_cpu()
-        count = await self._session.window(calls=calls, seconds=seconds, in_flight=self._in_flight)
-        return (self._read_cpu() - before) / count * 1e6
+        latencies = await self._session.run_window(
+            WORKLOADS["echo"], calls=calls, seconds=seconds, in_flight=self._in_flight
+        )
+        return (self._read_cpu() - before) / len(latencies) * 1e6
 
     def _read_cpu(self):
-        family = [psutil.Process(self._server.popen.pid)]
-        family += family[0].children(recursive=True)
-        return sum(read_cpu(process) for process in family if not is_upstream(process))
+        gateway = psutil.Process(self._server.popen.pid)
+        processes = [gateway, *gateway.children(recursive=True)]
+        return sum(read_cpu(process) for process in processes if not is_upstream(process))
 
 
 def is_upstream(process):
-    """Whether a process is the server behind the gateway."""
+    """Return whether a process is the server behind the gateway."""
     with contextlib.suppress(psutil.Error):
         words = process.cmdline()
         return words[1:3] == list(UPSTREAM[1:])
@@ -146,8 +149,9 @@ async def measure_start(folder, count, delay):
     settings = write_settings(folder / "many.json", servers)
     server = ServerProcess(Command(arguments=("-m", "mcp_bridge", "serve", str(settings))))
     try:
-        async with answering(server, 30), StdioSession.open(server, Era.MODERN) as session:
-            while len((await session.list_page())[0]) < count:  # noqa: ASYNC110 - what a client sees
+        async with report_failures(server, 30), StdioSession.open(server, Era.MODERN) as session:
+            # A client can only ask again.
+            while len((await session.list_page())[0]) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             return time.perf_counter() - server.spawned
     finally:
@@ -155,7 +159,7 @@ async def measure_start(folder, count, delay):
 
 
 def report_calls(figures):
-    """Print the cost of each gateway, and how it compares with the bridge. Return whether the goals are met."""
+    """Print the cost of each gateway, compared with the bridge. Return whether the goals are met."""
     is_met = True
     costs = {name: statistics.median(values) for name, values in figures.items()}
     for name, cost in costs.items():
@@ -173,15 +177,17 @@ def report_calls(figures):
 
 
 async def run(options):
-    """Measure everything; the exit code."""
+    """Measure everything and return the exit code."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         is_met = report_calls(await measure_calls(list(list_gateways(folder, options)), options))
         starts = {
             count: [await measure_start(folder, count, 0.5) for _ in range(options.rounds)] for count in (1, MANY)
         }
-    one, many = (statistics.median(starts[count]) for count in (1, MANY))
-    print(f"start, servers that wait 0.5 s: {one:.2f} s with one, {many:.2f} s with {MANY}: {many / one:.2f} times")
+    single, many = (statistics.median(starts[count]) for count in (1, MANY))
+    print(
+        f"start, servers that wait 0.5 s: {single:.2f} s with one, {many:.2f} s with {MANY}: {many / single:.2f} times"
+    )
     return 0 if is_met else 1
 
 

@@ -1,7 +1,7 @@
-"""What the pipeline adds to a call: CPU per call in one process, over awaiting the bare handler.
+"""The CPU that the pipeline adds to a call, in one process, compared with awaiting the bare handler.
 
-Run as `python -m benchmarks.pipeline`. Every round measures all cases in turn, so what the machine does meanwhile hits
-all of them alike; the median of the rounds is printed. `over` is what a case costs beyond its bare handler.
+Run as `python -m benchmarks.pipeline`. Every round measures all cases in turn, so other work on the machine affects all
+of them alike, and the median of the rounds is printed. `over` is the cost of a case minus that of its bare handler.
 """
 
 import argparse
@@ -52,8 +52,8 @@ async def typed_list(texts: list[str]) -> str:
     return texts[0]
 
 
-class Passing:
-    """Middleware that does nothing."""
+class PassThrough:
+    """Middleware without effect."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -62,12 +62,12 @@ class Passing:
         return await call_next(call, ctx)
 
 
-def entry(handler, output_schema=None):
+def make_entry(handler, output_schema=None):
     return ToolEntry("echo", "Answers.", handler, INPUT_SCHEMA, output_schema or {})
 
 
-def dispatching(entry, arguments, *, middleware=(), render=False):
-    """An async function that dispatches calls of a tool, one after the other."""
+def make_dispatch(entry, arguments, *, middleware=(), render=False):
+    """Return an async function that dispatches calls of a tool, one after the other."""
     registry = ToolRegistry(pipeline=Pipeline(middleware))
     registry.register(entry)
     name, wire = entry.name, to_wire(entry.to_tool_definition())
@@ -86,8 +86,8 @@ def dispatching(entry, arguments, *, middleware=(), render=False):
     return run
 
 
-def awaiting(handler, *args, **kwargs):
-    """An async function that awaits a bare handler, one call after the other."""
+def make_await(handler, *args, **kwargs):
+    """Return an async function that awaits a bare handler, one call after the other."""
 
     async def run(count):
         for _ in range(count):
@@ -96,8 +96,8 @@ def awaiting(handler, *args, **kwargs):
     return run
 
 
-def hopping(function, *args):
-    """An async function that runs a function in asyncio's own executor."""
+def make_thread_call(function, *args):
+    """Return an async function that runs a function in asyncio's executor."""
 
     async def run(count):
         loop = asyncio.get_running_loop()
@@ -107,7 +107,9 @@ def hopping(function, *args):
     return run
 
 
-def constructing():
+def make_contexts():
+    """Return an async function that makes the call and the context, and does not dispatch."""
+
     async def run(count):
         for _ in range(count):
             ToolCall(id="1", name="echo", arguments=TEXT)
@@ -117,34 +119,38 @@ def constructing():
 
 
 def build_cases():
-    """Cases by name, with the name of the bare case that each is compared with."""
-    five = [Passing(stage) for stage in (*Stage, Stage.DECIDE)]
+    """Return the cases by name, each with the name of its bare case, which is empty for the bare cases."""
+    five = [PassThrough(stage) for stage in (*Stage, Stage.DECIDE)]
     return {
-        "bare handler": (awaiting(echo, TEXT), ""),
-        "bare typed handler": (awaiting(typed, **TEXT), ""),
-        "bare handler in asyncio's executor": (hopping(echo_in_thread, TEXT), ""),
-        "call and context": (constructing(), ""),
-        "defaults": (dispatching(entry(echo), TEXT), "bare handler"),
-        "output schema": (dispatching(entry(echo_object, OUTPUT_SCHEMA), TEXT), "bare handler"),
-        "typed: one text": (dispatching(typed.tool_entry, TEXT), "bare typed handler"),
-        "typed: three scalars": (dispatching(typed_scalars.tool_entry, SCALARS), "bare typed handler"),
-        "typed: a list": (dispatching(typed_list.tool_entry, {"texts": ["hello"]}), "bare typed handler"),
-        "five middlewares": (dispatching(entry(echo), TEXT, middleware=five), "bare handler"),
-        "defaults, rendered": (dispatching(entry(echo), TEXT, render=True), "bare handler"),
-        "output schema, rendered": (dispatching(entry(echo_object, OUTPUT_SCHEMA), TEXT, render=True), "bare handler"),
-        "sync handler": (dispatching(entry(echo_in_thread), TEXT), "bare handler in asyncio's executor"),
+        "bare handler": (make_await(echo, TEXT), ""),
+        "bare typed handler": (make_await(typed, **TEXT), ""),
+        "bare handler in asyncio's executor": (make_thread_call(echo_in_thread, TEXT), ""),
+        "call and context": (make_contexts(), ""),
+        "defaults": (make_dispatch(make_entry(echo), TEXT), "bare handler"),
+        "output schema": (make_dispatch(make_entry(echo_object, OUTPUT_SCHEMA), TEXT), "bare handler"),
+        "typed: one text": (make_dispatch(typed.tool_entry, TEXT), "bare typed handler"),
+        "typed: three scalars": (make_dispatch(typed_scalars.tool_entry, SCALARS), "bare typed handler"),
+        "typed: a list": (make_dispatch(typed_list.tool_entry, {"texts": ["hello"]}), "bare typed handler"),
+        "five middlewares": (make_dispatch(make_entry(echo), TEXT, middleware=five), "bare handler"),
+        "defaults, rendered": (make_dispatch(make_entry(echo), TEXT, render=True), "bare handler"),
+        "output schema, rendered": (
+            make_dispatch(make_entry(echo_object, OUTPUT_SCHEMA), TEXT, render=True),
+            "bare handler",
+        ),
+        "sync handler": (make_dispatch(make_entry(echo_in_thread), TEXT), "bare handler in asyncio's executor"),
     }
 
 
 async def measure(cases, *, calls, rounds):
-    """Seconds of CPU per call, by the case's name: the median of the rounds."""
+    """Return the seconds of CPU per call by the name of the case: the median of the rounds."""
     samples = {name: [] for name in cases}
     for number in range(rounds + 1):
         for name, (run, _) in cases.items():
             gc.collect()
             started = time.process_time()
             await run(calls)
-            if number:  # the first round warms up
+            # Round 0 warms up.
+            if number:
                 samples[name].append((time.process_time() - started) / calls)
     return {name: statistics.median(values) for name, values in samples.items()}
 

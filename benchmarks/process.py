@@ -1,4 +1,4 @@
-"""A server as a process: start it, read its cost, end it with everything it started."""
+"""Start a server, read its CPU time and memory, and end it with all its processes."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -23,27 +23,27 @@ URL = re.compile(rb"http://127\.0\.0\.1:(\d+)(/\S*)?")
 
 
 class ServerFailed(Exception):
-    """A server that did not start, died or went silent; the message carries the end of its stderr."""
+    """A server did not start, died or is silent. The message contains the end of its stderr."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How a server is started: its arguments, and whether it names its own port on stderr."""
+    """How a server is started: its arguments, whether it writes its port to stderr, and its environment variables."""
 
     arguments: tuple[str, ...]
     http: bool = False
     names_its_port: bool = False
-    tools: int = 10
-    env: dict[str, str] = field(default_factory=dict)
+    env: tuple[tuple[str, str], ...] = ()
 
 
 class ServerProcess:
     """One running server. Its stderr goes to a file, so that it can neither block nor get lost."""
 
     def __init__(self, command):
-        self.port = free_port() if command.http and not command.names_its_port else 0
+        self.port = find_free_port() if command.http and not command.names_its_port else 0
         self._command = command
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        # end() closes the file.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         arguments = [sys.executable, *(word.replace("PORT", str(self.port)) for word in command.arguments)]
         pipe = subprocess.DEVNULL if command.http else subprocess.PIPE
         self.spawned = time.perf_counter()
@@ -53,41 +53,44 @@ class ServerProcess:
             stdout=pipe,
             stderr=self._stderr,
             cwd=ROOT,
-            env={**os.environ, **ENVIRONMENT, "BENCH_TOOLS": str(command.tools), **command.env},
+            env={**os.environ, **ENVIRONMENT, **dict(command.env)},
             start_new_session=True,
         )
         self._handle = psutil.Process(self.popen.pid)
 
-    async def listening(self, timeout):
-        """Host and path of the endpoint, once it accepts connections. Raises ServerFailed."""
+    async def wait_until_listening(self, timeout):
+        """Wait for the endpoint, and return its host and path. Raises ServerFailed."""
         deadline = time.monotonic() + timeout
         path = "/mcp"
         while time.monotonic() < deadline and self.popen.poll() is None:
-            if not self.port and (found := URL.search(self._stderr_bytes())):
-                self.port, path = int(found[1]), (found[2] or b"/mcp").decode()
-            if self.port and await accepts(self.port):
+            url = URL.search(self._read_stderr())
+            if not self.port and url:
+                self.port, path = int(url[1]), (url[2] or b"/mcp").decode()
+            if self.port and await is_listening(self.port):
                 return f"127.0.0.1:{self.port}", path
             await asyncio.sleep(0.02)
-        raise self.failed("does not listen")
+        raise self.make_error("does not listen")
 
-    def failed(self, what):
-        """The error to raise when this server `what`."""
-        state = "still running" if self.popen.poll() is None else f"exit code {self.popen.returncode}"
-        tail = self._stderr_bytes().decode(errors="replace").strip()[-2000:] or "(nothing)"
-        return ServerFailed(f"{what} ({state}); its stderr ends:\n{tail}")
+    def make_error(self, problem):
+        """Return an error with the problem, the state of the process and the end of its stderr."""
+        state = "still running"
+        if self.popen.poll() is not None:
+            state = f"exit code {self.popen.returncode}"
+        tail = self._read_stderr().decode(errors="replace").strip()[-2000:] or "(nothing)"
+        return ServerFailed(f"{problem} ({state}); its stderr ends:\n{tail}")
 
-    def cpu_seconds(self):
+    def read_cpu_seconds(self):
         """Return user and system time so far, of the server and of the processes it started."""
         ended = self._handle.cpu_times()
         running = sum(read_cpu(member) for member in self._family())
         return running + ended.children_user + ended.children_system
 
-    def memory(self):
+    def read_memory(self):
         """Return the proportional set size in bytes, of the server and of the processes it started."""
         return sum(read_memory(member) for member in self._family())
 
     def end(self):
-        """End the process and its children: politely, then not. Never raises."""
+        """End the process and its children, and kill them if they do not end. Never raises."""
         with contextlib.suppress(psutil.Error):
             family = self._family()
             for member in family:
@@ -104,21 +107,21 @@ class ServerProcess:
     def _family(self):
         return [*self._handle.children(recursive=True), self._handle]
 
-    def _stderr_bytes(self):
+    def _read_stderr(self):
         # pread leaves the offset alone, which the server shares.
         size = os.fstat(self._stderr.fileno()).st_size
         return os.pread(self._stderr.fileno(), size, 0)
 
 
-def free_port():
-    """A loopback port that was free a moment ago."""
+def find_free_port():
+    """Return a loopback port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-async def accepts(port):
-    """Whether something accepts connections on the loopback port."""
+async def is_listening(port):
+    """Return whether a process accepts connections on the loopback port."""
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
@@ -139,7 +142,7 @@ def read_cpu(process):
 
 
 def read_memory(process):
-    """Return the proportional set size of one process (elsewhere than on Linux, what it alone uses), 0 if it ended."""
+    """Return the proportional set size of one process (elsewhere than on Linux: its unique memory), 0 if it ended."""
     try:
         memory = process.memory_full_info()
     except psutil.Error:

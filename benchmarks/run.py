@@ -1,4 +1,4 @@
-"""Run the comparison: `python -m benchmarks.run`, see README.md beside this file."""
+"""Run the comparison: `python -m benchmarks.run`. README.md describes it."""
 
 import argparse
 import asyncio
@@ -9,50 +9,60 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks import cases, measure, report
-from benchmarks.measure import Load, Running
+from benchmarks import cases, report
+from benchmarks.measure import Load, RunningServer, measure_fresh
 from benchmarks.process import ServerFailed
 
 
 class Run:
-    """One interleaved run: what was measured so far, and which cases failed."""
+    """One interleaved run: the samples so far, and the cases that failed."""
 
-    def __init__(self, chosen, load, *, json_replies):
-        self.results = {case: [] for case in chosen}
+    def __init__(self, selected_cases, load, *, json_replies):
+        self.results = {case: [] for case in selected_cases}
         self.failures = {}
         self._load, self._options = load, {"json_replies": json_replies}
 
     async def measure_warm(self, rounds):
-        """Keep a warm server for each case of calls or lists and give each one window a round, in turn."""
+        """Measure one window a round of each case of calls or lists, in turn, on servers that stay open."""
         async with contextlib.AsyncExitStack() as stack:
-            running = {}
-            for case in self._list_cases("calls", "list"):
-                async with self._record_failure(case):
-                    server = await stack.enter_async_context(Running.open(case, **self._options))
-                    await server.window(case, self._load)  # warms up, thrown away
-                    running[case] = server
-            for number in range(1, rounds + 1 if running else 1):
-                progress(f"calls and lists: round {number} of {rounds}")
-                for case in self._list_cases("calls", "list"):
-                    async with self._record_failure(case):
-                        self.results[case].append(await running[case].window(case, self._load))
+            servers = {}
+            # Round 0 starts the servers and warms them up. Its samples are discarded.
+            for number in range(rounds + 1):
+                for case in self._list_cases("calls", "list", number=number, rounds=rounds):
+                    sample = await self._measure_window(case, servers, stack)
+                    if number and sample:
+                        self.results[case].append(sample)
+
+    async def _measure_window(self, case, servers, stack):
+        """Return the sample of one window, or None. Cases with the same command share a server."""
+        key = (case.make_command(**self._options), case.era)
+        async with self._record_failure(case):
+            if key not in servers:
+                servers[key] = await stack.enter_async_context(RunningServer.open(case, **self._options))
+            return await servers[key].measure_window(case, self._load)
+        # Calls may still be open in the session, so the other cases get a new server.
+        if key in servers:
+            servers.pop(key).end()
+        return None
 
     async def measure_fresh(self, rounds):
-        """Start a fresh server for each case of starts or streams a round, in turn; round 0 fills the caches."""
-        for number in range(rounds + 1 if self._list_cases("start", "streams") else 0):
-            progress(f"starts and streams: round {number} of {rounds}")
-            for case in self._list_cases("start", "streams"):
+        """Start a fresh server for each case of starts or streams a round, in turn. Round 0 fills the file caches."""
+        for number in range(rounds + 1):
+            for case in self._list_cases("start", "streams", number=number, rounds=rounds):
                 async with self._record_failure(case):
-                    sample = await measure.measure_fresh(case, **self._options)
+                    sample = await measure_fresh(case, **self._options)
                     if number:
                         self.results[case].append(sample)
 
-    def _list_cases(self, *kinds):
-        return [case for case in self.results if case.kind in kinds]
+    def _list_cases(self, *kinds, number, rounds):
+        selected_cases = [case for case in self.results if case.kind in kinds]
+        if selected_cases:
+            print_progress(f"round {number} of {rounds}: {len(selected_cases)} cases of {' or '.join(kinds)}")
+        return selected_cases
 
     @contextlib.asynccontextmanager
     async def _record_failure(self, case):
-        """A case whose server fails is reported at once and left out from then on."""
+        """Report a failure at once, and remove its case from the run."""
         try:
             yield
         except ServerFailed as error:
@@ -61,60 +71,62 @@ class Run:
             del self.results[case]
 
 
-def progress(text):
-    """Say on stderr where the run is."""
+def print_progress(text):
+    """Print a line to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
-def arguments():
-    """The command line."""
+def parse_options():
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--calls", type=int, help="calls in a window, at least (2000)")
+    parser.add_argument("--calls", type=int, help="calls in a window, at least (300)")
     parser.add_argument("--seconds", type=float, help="length of a window, at least (1.0)")
     parser.add_argument("--rounds", type=int, help="rounds (5)")
-    parser.add_argument("--in-flight", type=int, default=32, help="calls open at any time (32)")
     parser.add_argument("--quick", action="store_true", help="three rounds of smaller windows")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample to FILE")
-    parser.add_argument("--json-replies", action="store_true", help="the SDK's server answers JSON always")
+    parser.add_argument("--json-replies", action="store_true", help="the SDK's server always responds with JSON")
+    words = cases.list_words()
     parser.add_argument(
-        "--only", nargs="+", default=[], choices=cases.known_words(), metavar="WORD",
-        help=f"only these cases: {', '.join(cases.known_words())}",
-    )  # fmt: skip
-    return parser.parse_args()
+        "--only", nargs="+", default=[], choices=words, metavar="WORD", help=f"only these cases: {', '.join(words)}"
+    )
+    options = parser.parse_args()
+    if not cases.select_cases(options.only):
+        parser.error("--only: no case of the default run matches. Add the word everything to select from all cases.")
+    return options
 
 
-def load_of(options):
-    """The load that the command line asks for."""
-    calls, seconds = (300, 0.4) if options.quick else (2000, 1.0)
-    return Load(calls=options.calls or calls, seconds=options.seconds or seconds, in_flight=options.in_flight)
+def make_load(options):
+    """Return the load of a window."""
+    calls, seconds = (100, 0.4) if options.quick else (300, 1.0)
+    return Load(calls=options.calls or calls, seconds=options.seconds or seconds)
 
 
 async def compare(options):
     """Measure, print, and return whether every goal was met."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
-    found = report.facts()
-    report.record_load(found)
-    run = Run(cases.chosen(options.only), load_of(options), json_replies=options.json_replies)
+    facts = report.collect_facts()
+    report.record_load(facts)
+    run = Run(cases.select_cases(options.only), make_load(options), json_replies=options.json_replies)
     rounds = options.rounds or (3 if options.quick else 5)
     await run.measure_warm(rounds)
     await run.measure_fresh(rounds)
-    report.record_load(found)
-    verdict = list(report.verdicts(run.results, run.failures))
-    report.print_facts(found)
+    report.record_load(facts)
+    verdicts = list(report.judge_goals(run.results, run.failures))
+    report.print_facts(facts)
     report.print_tables(run.results)
     if options.json:
-        document = report.document(found, run.results, run.failures, verdict)
+        document = report.make_document(facts, run.results, run.failures, verdicts)
         options.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-    return report.print_verdicts(verdict, run.failures)
+    return report.print_verdicts(verdicts, run.failures)
 
 
 def main():
     """Exit code 0: all goals met; 1: a goal missed or a server failed; 130: interrupted."""
-    options = arguments()
+    options = parse_options()
     try:
         sys.exit(0 if asyncio.run(compare(options)) else 1)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        progress("interrupted: all servers are ended")
+        print_progress("interrupted: all servers are ended")
         sys.exit(130)
 
 

@@ -1,4 +1,4 @@
-"""How fast a client of a shared server starts: from its start to the response to `initialize`.
+"""The time from the start of a client of a shared server to the response to `initialize`.
 
 Run as `python -m benchmarks.shared`. Each round measures all cases in turn. The reference is a bare Python that imports
 asyncio and writes a line.
@@ -43,26 +43,29 @@ def measure_start(command, folder, env):
         process.stdout.readline()
         wall = time.perf_counter() - began
     after = os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
-    return wall, spent
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, cpu
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "tools.py").write_text(TOOLS)
         env = {**os.environ, "XDG_STATE_HOME": folder}
-        measure_start(CASES["serve --shared"], folder, env)  # starts the server
-        found = {name: [] for name in CASES}
+        # The first client starts the server.
+        measure_start(CASES["serve --shared"], folder, env)
+        seconds = {name: [] for name in CASES}
+        cpu_seconds = {name: [] for name in CASES}
         for _ in range(ROUNDS):
             for name, command in CASES.items():
-                found[name].append(measure_start(command, folder, env))
+                wall, cpu = measure_start(command, folder, env)
+                seconds[name].append(wall)
+                cpu_seconds[name].append(cpu)
         subprocess.run([*BRIDGE, "shared", "stop"], env=env, check=True, stderr=subprocess.DEVNULL)
         time.sleep(1)
-    wall, cpu = ({name: statistics.median(each[i] for each in all_) for name, all_ in found.items()} for i in (0, 1))
-    base = "Python with asyncio"
+    base = statistics.median(seconds["Python with asyncio"])
     for name in CASES:
-        ratio = f"{wall[name] / wall[base]:.2f} x"
-        print(f"{name:20}  {wall[name] * 1000:7.1f} ms  {cpu[name] * 1000:7.1f} ms CPU  {ratio}")
+        wall, cpu = statistics.median(seconds[name]), statistics.median(cpu_seconds[name])
+        print(f"{name:20}  {wall * 1000:7.1f} ms  {cpu * 1000:7.1f} ms CPU  {wall / base:.2f} x")
 
 
 if __name__ == "__main__":

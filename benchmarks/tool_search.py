@@ -1,4 +1,4 @@
-"""What tool search saves and costs, with 500 tools of made-up services.
+"""The savings and the cost of tool search, with 500 tools of invented services.
 
 Run as `python -m benchmarks.tool_search`. Tokens are estimated as bytes of the JSON divided by 4. Times are CPU of this
 process; calls through `call_tool` and direct ones take turns, and the median is printed.
@@ -35,7 +35,7 @@ THINGS = ["project", "user", "report", "comment"]
 
 
 def make_tools():
-    """500 tools: 25 services, 5 actions, 4 things."""
+    """Return 500 tools: 25 services, 5 actions, 4 things."""
     return [
         make_tool(service, action, text, thing)
         for service in SERVICES
@@ -69,7 +69,7 @@ def estimate_tokens(value):
 
 
 async def measure_lists(search):
-    """The tokens of tools/list, and of one search if there is one."""
+    """Return the number and the tokens of the listed tools, and the tokens of one search, 0 without search."""
     async with connect_to_tools(search) as client:
         tools, cursor = [], None
         while True:
@@ -80,8 +80,8 @@ async def measure_lists(search):
                 break
         if search is None:
             return len(tools), estimate_tokens(tools), 0
-        found = await client.call_tool("search_tools", {"query": "open a new report in jira"})
-        return len(tools), estimate_tokens(tools), len(found.content[0].text.encode()) // 4
+        result = await client.call_tool("search_tools", {"query": "open a new report in jira"})
+        return len(tools), estimate_tokens(tools), len(result.content[0].text.encode()) // 4
 
 
 def connect_to_tools(search):
@@ -91,32 +91,32 @@ def connect_to_tools(search):
 
 
 async def measure_calls(calls, rounds):
-    """Microseconds of CPU per direct call, and per call through `call_tool`, client included."""
+    """Return the microseconds of CPU per direct call and per call through `call_tool`, including the client."""
     arguments = {"id": "7"}
     indirect = {"name": "jira__create_report", "arguments": arguments}
     direct_times, indirect_times = [], []
     async with connect_to_tools(SearchPolicy(keep=("jira__create_report",))) as client:
         for _ in range(rounds):
-            for times, name, given in (
+            for times, name, params in (
                 (direct_times, "jira__create_report", arguments),
                 (indirect_times, "call_tool", indirect),
             ):
                 started = time.process_time()
                 for _ in range(calls):
-                    await client.call_tool(name, given)
+                    await client.call_tool(name, params)
                 times.append((time.process_time() - started) / calls * 1e6)
     return statistics.median(direct_times[1:]), statistics.median(indirect_times[1:])
 
 
 def measure_index():
-    """Milliseconds to build the index, and per search."""
+    """Return the milliseconds to build the index, and per search."""
     tools = [to_wire(entry.to_tool_definition()) for entry in make_tools()]
-    started = time.process_time()
+    start = time.process_time()
     index = SearchIndex(tools)
-    built = time.process_time()
+    middle = time.process_time()
     for _ in range(100):
         index.find_names("open a new report in jira", 5)
-    return (built - started) * 1000, (time.process_time() - built) * 1000 / 100
+    return (middle - start) * 1000, (time.process_time() - middle) * 1000 / 100
 
 
 def main():
@@ -125,11 +125,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     for title, search in (("all listed", None), ("tool search", SearchPolicy())):
-        count, tokens, found = anyio.run(measure_lists, search)
-        more = f", a search {found:,}" if found else ""
-        print(f"{title:12} tools/list has {count:3} tools, {tokens:7,} tokens{more}")
-    built, searched = measure_index()
-    print(f"index        built in {built:.1f} ms, a search takes {searched:.2f} ms")
+        count, tokens, search_tokens = anyio.run(measure_lists, search)
+        line = f"{title:12} tools/list has {count:3} tools, {tokens:7,} tokens"
+        if search_tokens:
+            line += f", a search {search_tokens:,}"
+        print(line)
+    build_time, search_time = measure_index()
+    print(f"index        built in {build_time:.1f} ms, a search takes {search_time:.2f} ms")
     direct, indirect = anyio.run(measure_calls, options.calls, options.rounds)
     print(f"calls        direct {direct:.0f} us, with call_tool {indirect:.0f} us (with the SDK's client)")
 

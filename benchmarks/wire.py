@@ -1,11 +1,11 @@
-"""The two eras as bytes: how a request is written and a reply is read."""
+"""The two eras as bytes: how a request is written and a response is read."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 import orjson
 
-from benchmarks.servers.offer import ECHO
+from benchmarks.workloads import NUMBER
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -25,86 +25,86 @@ class Era(StrEnum):
         return "2026-07-28" if self is Era.MODERN else "2025-11-25"
 
 
-class WrongAnswer(Exception):
-    """A reply that is not the one the request asked for."""
+class WrongResponse(Exception):
+    """A response does not belong to the request, or is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message ready to send: its method, the name it calls (or ""), its JSON."""
+    """A message that is ready to be sent: its method, the value of the header Mcp-Name (or ""), its JSON."""
 
     method: str
     name: str
     body: bytes
 
 
-def request(era, number, method, params=None):
-    """A request of `era` with `number` as its id."""
+def make_request(era, number, method, params=None):
+    """Return a request of `era` with `number` as its id."""
     params = dict(params or {})
+    name = params.get("name") or params.get("uri", "")
     if era is Era.MODERN:
         params["_meta"] = META
     body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    return Message(method, params.get("name", ""), orjson.dumps(body))
+    return Message(method, name, orjson.dumps(body))
 
 
-def initialize(number):
-    """The first request of the handshake era."""
+def make_initialize(number):
+    """Return the first request of the handshake era."""
     params = {
         "protocolVersion": Era.HANDSHAKE.version,
         "capabilities": {},
         "clientInfo": {"name": "bench", "version": "1"},
     }
-    return request(Era.HANDSHAKE, number, "initialize", params)
+    return make_request(Era.HANDSHAKE, number, "initialize", params)
 
 
-def initialized():
-    """The notification that ends the handshake."""
+def make_initialized():
+    """Return the notification that ends the handshake."""
     return Message("notifications/initialized", "", b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
 
-class EchoCalls:
-    """Writes tools/call requests for `echo` cheaply: only id and text differ."""
+class Requests:
+    """The requests of one workload. Only the number differs, so writing one is cheap."""
 
-    def __init__(self, era):
-        params = {"name": ECHO, "arguments": {"text": "@"}}
-        template = request(era, 0, "tools/call", params).body.decode()
-        head, rest = template.split('"id":0', 1)
-        middle, tail = rest.split('"@"', 1)
-        self._head, self._middle, self._tail = head + '"id":', middle + '"', '"' + tail
+    def __init__(self, era, workload):
+        message = make_request(era, NUMBER, workload.method, workload.params)
+        self.method, self.name = message.method, message.name
+        self._workload = workload
+        # A value that is NUMBER alone, such as the id, becomes a number.
+        self._template = message.body.decode().replace(f'"{NUMBER}"', NUMBER)
 
-    def body(self, number):
-        return f"{self._head}{number}{self._middle}{text_of(number)}{self._tail}".encode()
+    def make_body(self, number):
+        """Return the JSON of request `number`."""
+        return (self._template % {"number": number}).encode()
 
+    def check_response(self, response):
+        """Return the number of the request that `response` belongs to.
 
-def text_of(number):
-    """The text that call `number` carries, so that a reply to another call is noticed."""
-    return f"the text of call {number}"
-
-
-def check_echo(reply):
-    """The id of the call that `reply` answers.
-
-    Raises WrongAnswer when it is an error or carries another call's text.
-    """
-    try:
-        number, result = reply["id"], reply["result"]
-        right = result["content"][0]["text"] == text_of(number) and not result.get("isError")
-    except (KeyError, IndexError, TypeError):
-        right = False
-    if not right:
-        raise WrongAnswer(f"not the answer to an echo call: {orjson.dumps(reply)[:400].decode()}")
-    return number
-
-
-def result_of(reply):
-    """The result that `reply` carries. Raises WrongAnswer when it is an error."""
-    if "result" not in reply:
-        raise WrongAnswer(f"an error where a result was due: {orjson.dumps(reply)[:400].decode()}")
-    return reply["result"]
+        Raises WrongResponse if it is an error, or if its result is that of another request.
+        """
+        try:
+            number, result = response["id"], response["result"]
+            value = result
+            for key in self._workload.path:
+                value = value[key]
+            is_right = value == self._workload.expected % {"number": number} and not result.get("isError")
+        except (LookupError, TypeError):
+            is_right = False
+        if not is_right:
+            excerpt = orjson.dumps(response)[:400].decode(errors="replace")
+            raise WrongResponse(f"unexpected response to {self.method} {self.name}: {excerpt}")
+        return number
 
 
-def http_head(era, path, host, session=""):
-    """The header lines that every POST of a session shares."""
+def get_result(response):
+    """Return the result in `response`. Raises WrongResponse if it is an error."""
+    if "result" not in response:
+        raise WrongResponse(f"an error instead of a result: {orjson.dumps(response)[:400].decode(errors='replace')}")
+    return response["result"]
+
+
+def make_http_head(era, path, host, session=""):
+    """Return the header lines of every POST of a session."""
     lines = [
         f"POST {path} HTTP/1.1",
         f"Host: {host}",
@@ -117,17 +117,25 @@ def http_head(era, path, host, session=""):
     return "\r\n".join(lines)
 
 
-def http_post(era, head, method, name, body):
-    """One POST in full; the modern era mirrors method and name in headers."""
+def make_http_post(era, head, method, name, body):
+    """Return a complete POST. In the modern era, headers repeat the method and the name."""
     routing = ""
     if era is Era.MODERN:
-        routing = f"\r\nMcp-Method: {method}" + (f"\r\nMcp-Name: {name}" if name else "")
+        routing = f"\r\nMcp-Method: {method}"
+        if name:
+            routing += f"\r\nMcp-Name: {name}"
     return f"{head}{routing}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def replies_in(content_type, body):
-    """The JSON-RPC messages in the body of an HTTP reply, a JSON document or an event stream."""
+def parse_http_body(content_type, body):
+    """Return the JSON-RPC messages in the body of an HTTP response, a JSON document or an event stream."""
+    if not body:
+        return []
     if not content_type.startswith("text/event-stream"):
-        return [orjson.loads(body)] if body else []
-    data = (line[5:].strip() for line in body.splitlines() if line.startswith(b"data:"))
-    return [orjson.loads(line) for line in data if line]
+        return [orjson.loads(body)]
+    messages = []
+    for line in body.splitlines():
+        data = line[5:].strip()
+        if line.startswith(b"data:") and data:
+            messages.append(orjson.loads(data))
+    return messages

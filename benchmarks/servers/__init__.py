@@ -1,1 +1,1 @@
-"""The servers that are compared: each offers the same tools with as little around them as it allows."""
+"""The compared servers. Each offers the same tools with as little around them as possible."""

@@ -1,4 +1,4 @@
-"""Hooks that let every call go on, written against whichever package the host has."""
+"""Hooks that allow every call, for the package of the host."""
 
 from importlib import import_module
 
@@ -11,6 +11,7 @@ async def mount(coordinator, config):
     async def allow(event, data):
         return result(action="continue")
 
-    coordinator.hooks.register("bench:never", allow)  # a module that mounts nothing is a problem
+    # A module that mounts nothing would be reported as a problem.
+    coordinator.hooks.register("bench:never", allow)
     for number in range(int(config["count"])):
         coordinator.hooks.register("tool:pre", allow, priority=number)

@@ -1,31 +1,27 @@
-"""The second rival: FastMCP as it comes, with its banner, its access log and structured output off.
+"""FastMCP as it comes, without its banner and its access log.
 
-Structured output is off because the others answer with text alone; with it FastMCP would do more.
+The results of `echo` are not structured, because those of the others are text alone.
 """
 
-import argparse
+from fastmcp import Context, FastMCP
+from fastmcp.utilities.types import Image
 
-from fastmcp import FastMCP
-
-from benchmarks.servers.offer import descriptions
+from benchmarks.servers.command_line import parse_options
+from benchmarks.servers.examples import add_examples
+from benchmarks.servers.offer import has_examples, list_descriptions
 
 
 async def echo(text: str) -> str:
     return text
 
 
-def build():
-    server = FastMCP("fastmcp", version="1")
-    for name, text in descriptions().items():
-        server.tool(echo, name=name, description=text, output_schema=None)
-    return server
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP instead of stdio")
-    options = parser.parse_args()
-    server = build()
+    options = parse_options(__doc__)
+    server = FastMCP("fastmcp", version="1")
+    for name, description in list_descriptions().items():
+        server.tool(echo, name=name, description=description, output_schema=None)
+    if has_examples():
+        add_examples(server, Context, Image)
     if options.http:
         server.run(
             transport="http",

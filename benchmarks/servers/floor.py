@@ -1,22 +1,23 @@
-"""The replies of the floor servers: three methods and one hard-wired tool, nothing else that a server needs.
+"""The responses of the floor servers, which show what moving and parsing the bytes costs.
 
-They show what moving and parsing the bytes costs.
+They have three methods and one hard-wired tool, and nothing else that a server needs.
 """
 
-from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, descriptions
+from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, list_descriptions
 
 INFO = {"name": "floor", "version": "1"}
 
 
 class Floor:
-    """Answers parsed messages of both eras."""
+    """Responds to parsed messages of both eras."""
 
     def __init__(self):
         self._tools = [
-            {"name": name, "description": text, "inputSchema": INPUT_SCHEMA} for name, text in descriptions().items()
+            {"name": name, "description": description, "inputSchema": INPUT_SCHEMA}
+            for name, description in list_descriptions().items()
         ]
 
-    def reply(self, message):
+    def respond(self, message):
         """Return the response to `message`, or None for a notification."""
         method, params = message["method"], message.get("params") or {}
         if method == "tools/call" and params["name"] == ECHO:
@@ -30,6 +31,7 @@ class Floor:
         else:
             error = {"code": -32601, "message": "Method not found"}
             return {"jsonrpc": "2.0", "id": message["id"], "error": error}
-        if "_meta" in params:  # 2026-07-28
+        # Results of 2026-07-28, whose requests have _meta, name their type.
+        if "_meta" in params:
             result["resultType"] = "complete"
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}

@@ -1,15 +1,13 @@
 """The floor on HTTP: a bare ASGI app that parses the body with orjson, on uvicorn with uvloop and httptools."""
 
-import sys
-
 import orjson
-import uvicorn
 
+from benchmarks.servers.command_line import parse_options, serve_http
 from benchmarks.servers.floor import Floor
 
 
 def make_app():
-    """Return the app. It answers every path and method alike."""
+    """Return the app. It responds to every path and HTTP method alike."""
     floor = Floor()
 
     async def app(scope, receive, send):
@@ -19,23 +17,16 @@ def make_app():
             body += event.get("body", b"")
             if not event.get("more_body"):
                 break
-        reply = floor.reply(orjson.loads(body))
-        data = orjson.dumps(reply) if reply else b""
+        response = floor.respond(orjson.loads(body))
+        status, data = 202, b""
+        if response is not None:
+            status, data = 200, orjson.dumps(response)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
-        await send({"type": "http.response.start", "status": 200 if reply else 202, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": data})
 
     return app
 
 
 if __name__ == "__main__":
-    uvicorn.run(
-        make_app(),
-        host="127.0.0.1",
-        port=int(sys.argv[1]),
-        loop="uvloop",
-        http="httptools",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-    )
+    serve_http(make_app(), parse_options(__doc__).http, lifespan="off")

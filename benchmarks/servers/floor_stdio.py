@@ -1,4 +1,4 @@
-"""The floor on stdio: asyncio streams over pipes, and orjson. Each line is answered by a write of its own."""
+"""The floor on stdio: asyncio streams over pipes, and orjson. It writes each response separately."""
 
 import asyncio
 import sys
@@ -18,8 +18,9 @@ async def serve():
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdout)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     while line := await reader.readline():
-        if reply := floor.reply(orjson.loads(line)):
-            writer.write(orjson.dumps(reply) + b"\n")
+        response = floor.respond(orjson.loads(line))
+        if response is not None:
+            writer.write(orjson.dumps(response) + b"\n")
             await writer.drain()
 
 

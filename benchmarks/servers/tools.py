@@ -1,9 +1,9 @@
-"""The tool file that the bridge serves: `echo`, and BENCH_TOOLS - 1 tools that are only listed."""
+"""The tools that the bridge serves: `echo`, and copies of it that are only listed."""
 
-from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, descriptions
+from benchmarks.servers.offer import ECHO, INPUT_SCHEMA, list_descriptions
 from mcp_bridge import tool
 
-DESCRIPTIONS = descriptions()
+DESCRIPTIONS = list_descriptions()
 
 
 @tool(name=ECHO, description=DESCRIPTIONS[ECHO], input_schema=INPUT_SCHEMA)
@@ -11,8 +11,8 @@ async def echo(arguments):
     return arguments["text"]
 
 
-def filler(name, description):
-    """One more tool like `echo`, under another name."""
+def make_copy(name, description):
+    """Return a tool like `echo`, under another name."""
 
     @tool(name=name, description=description, input_schema=INPUT_SCHEMA)
     async def answer(arguments):
@@ -22,4 +22,6 @@ def filler(name, description):
     return answer
 
 
-globals().update({name: filler(name, text) for name, text in DESCRIPTIONS.items() if name != ECHO})
+for name, description in DESCRIPTIONS.items():
+    if name != ECHO:
+        globals()[name] = make_copy(name, description)

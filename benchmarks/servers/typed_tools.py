@@ -1,11 +1,11 @@
 """The same tools as in tools.py, with schemas and descriptions from signatures and docstrings."""
 
-from benchmarks.servers.offer import descriptions
+from benchmarks.servers.offer import list_descriptions
 from mcp_bridge import tool
 
 
 def make_tool(name, description):
-    """Return a tool that answers with the text it is given."""
+    """Return a tool that returns its argument."""
 
     async def answer(text: str) -> str:
         return text
@@ -15,4 +15,4 @@ def make_tool(name, description):
     return tool(answer)
 
 
-globals().update({name: make_tool(name, text) for name, text in descriptions().items()})
+globals().update({name: make_tool(name, text) for name, text in list_descriptions().items()})
