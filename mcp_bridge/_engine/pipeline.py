@@ -92,7 +92,7 @@ class Pipeline:
         middleware: Sequence[Middleware | Policy] = (),
         *,
         timeout: float | None = 60.0,
-        threads: int = 32,
+        threads: int = 64,
         concurrency: int = 1024,
         queue: int = 1024,
         arguments: SizeLimits | None = None,

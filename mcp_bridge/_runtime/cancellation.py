@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import Context
 from types import CoroutineType, TracebackType, coroutine
 from typing import Any, TypeVar
@@ -208,31 +208,6 @@ class CancellationWatch:
         while self.own_requests:
             self.own_requests -= 1
             self._task.uncancel()
-
-
-@coroutine
-def cancel_scope_first(scope: anyio.CancelScope, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Await the coroutine. When this task is cancelled, cancel the scope before the coroutine receives the error.
-
-    asyncio cancels a single task, not the other tasks in its anyio scopes. Only `scope` reaches them, and only until
-    the coroutine has left its own scopes.
-    """
-    resume: Callable[[Any], Any] = steps.send
-    value: Any = None
-    while True:
-        try:
-            awaited = resume(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        finally:
-            # If `value` is an error, its traceback has this frame, which would refer to the error again.
-            value = None
-        try:
-            value = yield awaited
-            resume = steps.send
-        except BaseException as error:
-            scope.cancel()
-            resume, value = steps.throw, error
 
 
 class Deadline:

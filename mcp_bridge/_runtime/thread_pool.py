@@ -5,35 +5,41 @@ keeps its slot until its function returns. A slot is always released exactly onc
 
 - The thread ends first, the usual case: the task releases the slot.
 - The task stops waiting first: the thread is marked as stuck, and its end releases the slot in the event loop.
-- The task stops waiting before the thread has begun: the task releases the slot, and the thread does nothing.
+- The task stops waiting before the thread has begun: the task releases the slot, and the function never runs.
 
 If stuck threads occupy all slots of a tool or a client, further calls fail immediately instead of waiting forever.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar, cast
 
 import anyio
-from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from mcp_bridge._contracts.errors import Overloaded
-from mcp_bridge._runtime.cancellation import cancel_scope_first
+from mcp_bridge._runtime.cancellation import DeadlineClock
 from mcp_bridge._runtime.limiter import Limiter, Quota, Slot, compute_share
+from mcp_bridge._runtime.worker_threads import Job, WorkerThreads
+
+# anyio uses sniffio if it is installed, as with trio.
+sniffio: Any
+try:
+    import sniffio
+except ImportError:
+    sniffio = None
 
 T = TypeVar("T")
 CallSoon = Callable[[Callable[[], None]], object]
 """Schedules a callback in an event loop."""
-_HANDOVER: ContextVar[_SlotHandover | None] = ContextVar("_HANDOVER", default=None)
-"""The handover of the thread in whose context the code runs, for `is_abandoned`."""
+_JOB: ContextVar[Job | None] = ContextVar("_JOB", default=None)
+"""The job of the thread in whose context the code runs, for `is_abandoned`."""
 
 
 def is_abandoned() -> bool:
@@ -41,8 +47,8 @@ def is_abandoned() -> bool:
 
     The answer is exact only in the event loop: elsewhere, the call may abandon the thread at any time.
     """
-    handover = _HANDOVER.get()
-    return handover is not None and handover.is_abandoned
+    job = _JOB.get()
+    return job is not None and job.is_abandoned
 
 
 def make_call_soon() -> CallSoon:
@@ -68,7 +74,8 @@ class ThreadPool:
         self._size = size
         self._share = compute_share(size)
         self._slots = Limiter(size)
-        self._unbounded = anyio.CapacityLimiter(float("inf"))
+        self._clock = DeadlineClock()
+        self._workers: WorkerThreads | None = None
         self._stuck: dict[Slot, str] = {}
 
     @property
@@ -112,35 +119,28 @@ class ThreadPool:
         slot = self._slots.acquire_nowait(key=quotas, quotas=quotas)
         if slot is None:
             slot = await self._wait_for_slot(name, quotas, holds)
-        handover = _SlotHandover(partial(self._release, slot), partial(self._mark_stuck, slot, name))
-        context = copy_context()
-        context.run(_HANDOVER.set, handover)
-
-        def work() -> tuple[T | None, BaseException | None]:
-            if not handover.start_thread_work():
-                return None, None
-            # Errors are returned: a future cannot carry a StopIteration, and a SystemExit would end the loop.
-            try:
-                return context.run(function, *args), None
-            except BaseException as error:
-                return None, error
-            finally:
-                handover.end_thread_work()
-
+        job = Job(function, args, copy_context())
+        job.context.run(_prepare_context, job)
+        workers = self._get_workers()
         holds.append(slot)
-        scope = anyio.CancelScope()
         try:
-            # The thread may wait for other tasks (`anyio.from_thread`). On asyncio, cancelling this task alone does not
-            # cancel them. anyio cancels them with the scope, so `cancel_scope_first` cancels the scope, too.
-            with scope:
-                waiting = to_thread.run_sync(work, limiter=self._unbounded, abandon_on_cancel=True)
-                result, error = await cancel_scope_first(scope, waiting)
+            await workers.run(job)
         finally:
             holds.remove(slot)
-            handover.stop_waiting()
-        if error is not None:
-            raise error
-        return cast("T", result)
+            if job.has_ended or not workers.abandon(job, partial(self._release, slot)):
+                self._release(slot)
+            else:
+                self._stuck[slot] = name
+        if job.error is not None:
+            raise job.error
+        return cast("T", job.result)
+
+    def _get_workers(self) -> WorkerThreads:
+        """Return the threads of this event loop."""
+        loop = _get_loop()
+        if self._workers is None or self._workers.loop is not loop:
+            self._workers = WorkerThreads(loop)
+        return self._workers
 
     def _check_stuck(self, quotas: Sequence[Quota]) -> None:
         """Raise Overloaded if abandoned threads occupy all slots that a call with these quotas may have."""
@@ -165,58 +165,29 @@ class ThreadPool:
         for deadline in deadlines:
             deadline.pause()
         try:
-            with anyio.move_on_after(seconds):
+            with self._clock.start_deadline(seconds):
                 return await self._slots.acquire(key=quotas, quotas=quotas)
         finally:
             for deadline in deadlines:
                 deadline.resume()
         raise Overloaded(f"No thread was free for '{name}' within {seconds:.4g} seconds. Retry later.")
 
-    def _mark_stuck(self, slot: Slot, name: str) -> None:
-        self._stuck[slot] = name
-
     def _release(self, slot: Slot) -> None:
         self._stuck.pop(slot, None)
         slot.release()
 
 
-class _SlotHandover:
-    """Decides who releases the slot: the thread if it still works when the task stops waiting, else the task.
+def _prepare_context(job: Job) -> None:
+    """Set the variables of a job's context, in which this runs."""
+    _JOB.set(job)
+    if sniffio is not None:
+        # The function is in no event loop. Otherwise `anyio.run` would refuse to start one for it.
+        sniffio.current_async_library_cvar.set(None)
 
-    `release` releases the slot, and `abandon` marks it as stuck. Both are called in the event loop.
-    """
 
-    def __init__(self, release: Callable[[], None], abandon: Callable[[], None]) -> None:
-        self._release = release
-        self._abandon = abandon
-        # The task sets this when it leaves the release to the thread.
-        self._call_soon: CallSoon | None = None
-        self._lock = threading.Lock()
-        self._is_working = self.is_abandoned = False
-
-    def start_thread_work(self) -> bool:
-        """Return whether the thread may begin. It may not if its call was cancelled before."""
-        with self._lock:
-            self._is_working = not self.is_abandoned
-            return self._is_working
-
-    def end_thread_work(self) -> None:
-        """Release the slot from the thread, if the task has stopped waiting."""
-        with self._lock:
-            self._is_working = False
-            call_soon = self._call_soon
-        if call_soon is not None:
-            # If the loop has ended, the pool has ended with it.
-            with suppress(RuntimeError):
-                call_soon(self._release)
-
-    def stop_waiting(self) -> None:
-        """Release the slot from the task, unless the thread still works."""
-        with self._lock:
-            self.is_abandoned = True
-            is_working = self._is_working
-            if is_working:
-                self._call_soon = make_call_soon()
-                self._abandon()
-        if not is_working:
-            self._release()
+def _get_loop() -> Any:
+    """Return the running event loop of asyncio, or the token of trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return current_token().native_token

@@ -156,7 +156,7 @@ class LimitSettings(SettingsModel):
         default=60.0, description="How long a call may take, in seconds or as text such as `90s` or `5m`."
     )
     threads: Whole = Field(
-        default=32,
+        default=64,
         ge=1,
         le=1024,
         description="The number of threads for synchronous tools, which is how many of them can run at once.",

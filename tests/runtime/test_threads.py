@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
-from anyio import from_thread
-from anyio.lowlevel import checkpoint
+import trio
+from anyio import from_thread, to_thread
+from anyio.lowlevel import checkpoint, current_token
 
 from mcp_bridge import ToolCall, ToolRegistry
 from mcp_bridge._contracts.errors import Overloaded
 from mcp_bridge._contracts.running_call import RunningCall
-from mcp_bridge._runtime.thread_pool import ThreadPool, _SlotHandover, make_call_soon
+from mcp_bridge._runtime import worker_threads
+from mcp_bridge._runtime.event_loop import is_on_asyncio
+from mcp_bridge._runtime.thread_pool import ThreadPool, make_call_soon
 from mcp_bridge.middleware import Pipeline
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
@@ -51,6 +55,35 @@ async def test_a_handler_runs_in_a_thread_and_sees_the_variables_of_its_caller()
     tenant.set("ann")
     assert await dispatch(make_registry(look, 1)) == ["ann", False]
     assert tenant.get() == "ann"
+
+
+async def test_a_synchronous_handler_may_use_event_loops() -> None:
+    async def double(number: int) -> int:
+        await checkpoint()
+        return 2 * number
+
+    loop = current_token().native_token
+
+    def use_loops(data: Any) -> dict[str, int]:
+        results = {
+            "from_thread": from_thread.run(double, 1),
+            "asyncio.run": asyncio.run(double_on_asyncio(2)),
+            "anyio.run": anyio.run(double, 3),
+        }
+        if isinstance(loop, asyncio.AbstractEventLoop):
+            results["run_coroutine_threadsafe"] = asyncio.run_coroutine_threadsafe(double(4), loop).result(TIMEOUT)
+        with from_thread.start_blocking_portal() as portal:
+            results["portal"] = portal.call(double, 5)
+        return results
+
+    async def double_on_asyncio(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    expected = {"from_thread": 2, "asyncio.run": 4, "anyio.run": 6, "portal": 10}
+    if is_on_asyncio():
+        expected["run_coroutine_threadsafe"] = 8
+    assert await dispatch(make_registry(use_loops, 1)) == expected
 
 
 async def test_the_third_call_waits_for_one_of_two_threads() -> None:
@@ -144,48 +177,145 @@ async def test_a_call_releases_its_slot_whenever_it_is_cancelled(steps: int) -> 
 
 
 def test_a_thread_that_outlives_its_event_loop_ends_quietly(
-    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+    anyio_backend: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start, release, end = threading.Event(), threading.Event(), threading.Event()
-    raised: list[BaseException] = []
-    ends = _SlotHandover.end_thread_work
+    release, thread = threading.Event(), Future[threading.Thread]()
 
-    def watched(handover: _SlotHandover) -> None:
-        try:
-            ends(handover)
-        except BaseException as error:
-            raised.append(error)
-        finally:
-            end.set()
+    def hold() -> None:
+        thread.set_result(threading.current_thread())
+        assert release.wait(TIMEOUT)
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(threads.run, lambda: (start.set(), release.wait(TIMEOUT)))
-            while not start.is_set():
+            tasks.start_soon(threads.run, hold)
+            while not thread.done():
                 await checkpoint()
             tasks.cancel_scope.cancel()
 
-    monkeypatch.setattr(_SlotHandover, "end_thread_work", watched)
     threads = ThreadPool(1)
     anyio.run(main, backend=anyio_backend)
     release.set()
-    assert end.wait(TIMEOUT)
-    assert raised == []
+    thread.result().join(TIMEOUT)
+    assert not thread.result().is_alive()
+    assert capsys.readouterr().err == ""
 
 
-async def test_a_thread_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
-    end = threading.Event()
-    handover = _SlotHandover(end.set, lambda: None)
-    assert handover.start_thread_work()
-    handover.stop_waiting()
-    worker = threading.Thread(target=handover.end_thread_work)
-    worker.start()
-    # This loop does nothing in the meantime.
-    worker.join(TIMEOUT)
-    assert not worker.is_alive()
-    with anyio.fail_after(TIMEOUT):
-        while not end.is_set():
+async def test_a_function_that_ends_while_its_loop_is_busy_does_not_wait_for_it() -> None:
+    threads = ThreadPool(2)
+    start, is_blocked, end = threading.Event(), threading.Event(), threading.Event()
+
+    def wait_for_block() -> None:
+        start.set()
+        assert is_blocked.wait(TIMEOUT)
+        end.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(threads.run, wait_for_block)
+        while not start.is_set():
             await checkpoint()
+        # This loop does nothing in the meantime.
+        is_blocked.set()
+        assert end.wait(TIMEOUT)
+
+
+async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() -> None:
+    threads = ThreadPool(8)
+    barrier = threading.Barrier(8)
+
+    async def count_threads(function: Any) -> int:
+        names = set()
+
+        async def run() -> None:
+            names.add(await threads.run(function))
+
+        with anyio.fail_after(TIMEOUT):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(8):
+                    tasks.start_soon(run)
+        return len(names)
+
+    def meet() -> int:
+        barrier.wait(TIMEOUT)
+        return threading.get_ident()
+
+    assert await count_threads(threading.get_ident) <= 2
+    assert await count_threads(meet) == 8
+
+
+async def test_nothing_is_left_of_a_thread_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count_tasks() -> int:
+        if is_on_asyncio():
+            return len(asyncio.all_tasks())
+        return trio.lowlevel.current_statistics().tasks_living
+
+    monkeypatch.setattr(worker_threads, "IDLE_TIMEOUT", 0.01)
+    tasks = count_tasks()
+    await ThreadPool(1).run(int)
+    with anyio.fail_after(TIMEOUT):
+        while count_tasks() > tasks:
+            await checkpoint()
+
+
+async def test_a_function_waits_for_a_thread_when_the_last_one_is_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_threads, "IDLE_TIMEOUT", 0.0005)
+    threads = ThreadPool(1)
+    with anyio.fail_after(TIMEOUT):
+        for number in range(200):
+            assert await threads.run(int, number) == number
+            for _ in range(number % 20):
+                await checkpoint()
+
+
+async def test_a_function_fails_if_the_system_has_no_more_threads(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("trio may have an idle thread of an earlier test")
+    threads = ThreadPool(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", partial(raise_error, RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await threads.run(int)
+    assert await threads.run(int) == 0
+
+
+async def test_threads_serve_one_event_loop_after_another(anyio_backend: str) -> None:
+    threads = ThreadPool(1)
+
+    async def find_loop() -> object:
+        return current_token().native_token
+
+    async def run() -> tuple[object, object]:
+        return await find_loop(), await threads.run(from_thread.run, find_loop)
+
+    for _ in range(2):
+        outer, inner = await to_thread.run_sync(partial(anyio.run, run, backend=anyio_backend))
+        assert outer is inner
+    assert await threads.run(from_thread.run, find_loop) is await find_loop()
+
+
+async def test_a_waiting_function_knows_that_its_call_was_cancelled() -> None:
+    threads, start = ThreadPool(1), threading.Event()
+    caught = Future[BaseException]()
+
+    def wait_for_cancellation() -> None:
+        start.set()
+        try:
+            while True:
+                from_thread.check_cancelled()
+        except BaseException as error:
+            caught.set_result(error)
+            raise
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(threads.run, wait_for_cancellation)
+        while not start.is_set():
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+    await wait_until_free(threads)
+    assert type(caught.result(TIMEOUT)).__name__ in ("CancelledError", "Cancelled")
+    # The next function has a thread that is not cancelled.
+    await threads.run(from_thread.check_cancelled)
 
 
 @pytest.mark.parametrize("error", [StopIteration(1), SystemExit(2), KeyboardInterrupt(), ValueError("x")], ids=repr)

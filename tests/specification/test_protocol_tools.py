@@ -248,8 +248,8 @@ class Waiting:
         return "done"
 
 
-THREADS = 32
-SHARE, CALLS = 24, 768
+THREADS = 64
+SHARE, CALLS = 48, 768
 """Three quarters of all threads and calls, which one tool may have."""
 
 
