@@ -50,11 +50,16 @@ def load_json(data: bytes | bytearray | str) -> Any:
     value = orjson.loads(data)
     if isinstance(data, str):
         data = data.encode()
-    if _LONG_RUN in data.translate(_DIGITS_TO_ZERO) and _LONG_INTEGER.search(data) is not None:
+    if has_long_digits(data) and _LONG_INTEGER.search(data) is not None:
         # The standard library reads fewer levels than orjson. Then the inexact value has to do.
         with suppress(RecursionError, ValueError):
             return json.loads(data)
     return value
+
+
+def has_long_digits(data: bytes | bytearray) -> bool:
+    """Whether a text has 19 digits in a row, and so perhaps an integer of more than 64 bits."""
+    return _LONG_RUN in data.translate(_DIGITS_TO_ZERO)
 
 
 class DuplicateName(ValueError):

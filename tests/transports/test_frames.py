@@ -119,6 +119,45 @@ def test_a_message_is_read_as_it_was_written(number: str | int, method: str, par
         assert parse_message(dump_message(message).removesuffix(b"\n")) == message
 
 
+class Pairs(list[tuple[str, Any]]):
+    """The members of an object, with names that may occur twice."""
+
+    def has_duplicates(self) -> bool:
+        inner = [item for _, value in self for item in (value if type(value) is list else [value])]
+        is_unique = len({name for name, _ in self}) == len(self)
+        return not is_unique or any(item.has_duplicates() for item in inner if isinstance(item, Pairs))
+
+
+PAIRS = st.recursive(
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.sampled_from('a:{"\\ü😀\n')),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(st.text("ab:ü"), inner), max_size=3).map(Pairs),
+    max_leaves=10,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), PAIRS), max_size=3).map(Pairs), st.booleans(), st.booleans())
+@example(Pairs([("a", Pairs([("b:", 1), ("b:", 2)]))]), True, True)
+@example(Pairs([("a", 2**64), ("b", -(2**63) - 1)]), True, True)
+def test_no_spaces_and_escapes_hide_names_or_digits(pairs: Pairs, has_spaces: bool, escapes_colons: bool) -> None:
+    def write(value: Any) -> str:
+        if isinstance(value, Pairs):
+            return "{" + ("," + space).join(f"{write(name)}:{space}{write(item)}" for name, item in value) + "}"
+        if isinstance(value, list):
+            return "[" + ("," + space).join(map(write, value)) + "]"
+        text = json.dumps(value)
+        return text.replace(":", r"\u003a") if escapes_colons else text
+
+    space = " " if has_spaces else ""
+    params = write(pairs)
+    parsed = parse_message(f'{{"jsonrpc": "2.0", "id": 1, "method": "m", "params": {params}}}'.encode())
+    if pairs.has_duplicates():
+        assert isinstance(parsed, bytes)
+        assert "occurs twice" in json.loads(parsed)["error"]["message"]
+    else:
+        assert isinstance(parsed, dict)
+        assert repr(parsed["params"]) == repr(json.loads(params))
+
+
 @pytest.mark.parametrize(
     ("line", "code", "number"),
     [

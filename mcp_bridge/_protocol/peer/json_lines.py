@@ -19,7 +19,7 @@ import orjson
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from mcp_bridge._json_schema.size_limits import SizeLimits
 from mcp_bridge._protocol.peer.connection import Message
-from mcp_bridge._runtime.exact_json import INT64, STRICT, DuplicateName, dump_json, load_json
+from mcp_bridge._runtime.exact_json import INT64, STRICT, DuplicateName, dump_json, has_long_digits, load_json
 from mcp_bridge._runtime.line_splitter import MAX_LINE
 
 logger = logging.getLogger("mcp_bridge.stdio")
@@ -55,14 +55,9 @@ def parse_message(line: bytes | None) -> Message | bytes:
             return _reject_line(line, error)
     if not isinstance(data, dict):
         return format_invalid(None, "a message must be one JSON object, not a batch of them")
-    try:
-        is_lossless = orjson.dumps(data) == line
-    except TypeError:
-        # The value is deeper than orjson can write.
-        is_lossless = False
-    if not is_lossless:
-        # The line may only have other whitespace. But orjson also reads integers of more than 64 bits as floats, and
-        # keeps the last of two equal names, so the slower `STRICT` has to read the line again.
+    if not _is_exact(data, line):
+        # orjson keeps the last of two equal names, and reads integers of more than 64 bits as floats. So the slower
+        # `STRICT` has to read the line again.
         try:
             data = STRICT.decode(line.decode())
         except DuplicateName as duplicate:
@@ -75,6 +70,20 @@ def parse_message(line: bytes | None) -> Message | bytes:
             return format_invalid(_get_request_id(data), "a message is nested too deep")
     message: Message = data
     return message if _is_usual_request(message) else _check_members(message)
+
+
+def _is_exact(data: Any, line: bytes) -> bool:
+    """Whether the value that orjson has read from the line certainly has all its names and digits."""
+    try:
+        written = orjson.dumps(data)
+    except TypeError:
+        # The value is deeper than orjson can write.
+        return False
+    if written == line:
+        return True
+    # Clients in Python write spaces and escapes. Each name has a colon, so a lost name shows in their number. Only an
+    # escaped colon could hide this.
+    return written.count(b":") == line.count(b":") and rb"\u003" not in line and not has_long_digits(line)
 
 
 def repair_json(data: bytes) -> Any:
