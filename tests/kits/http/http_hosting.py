@@ -41,7 +41,7 @@ class HttpWay:
         """Connect the official client. `options` are the client's own."""
         headers = {"Authorization": f"Bearer {token}"} if token is not None else None
         if self.transport == "sse":
-            return Client(sse_client(f"{base}/sse", headers=headers), mode=self.mode, **options)
+            return Client(sse_client(f"{base}/sse", headers=headers, timeout=TIMEOUT), mode=self.mode, **options)
         return self._over_http(f"{base}/mcp", headers, **options)
 
     @contextlib.asynccontextmanager

@@ -121,7 +121,7 @@ class Connected:
                 return Client(StdioServerParameters(command=command, args=args), **options)
             case "http":
                 return _http_client(f"{self.base}/mcp", **options)
-        return Client(sse_client(f"{self.base}/sse"), **options)
+        return Client(sse_client(f"{self.base}/sse", timeout=TIMEOUT), **options)
 
     def command(self) -> list[str]:
         """Return the command of a server over stdio."""
