@@ -83,7 +83,7 @@ def format_calls(case, results, server):
     middle, high = (get_median(samples, field) * 1e3 for field in ("latency_p50", "latency_p99"))
     ratios = f"{format_ratio(case, results, 'sdk')} {format_ratio(case, results, server)}"
     figures = f"{cost:10.1f} {speed:10.0f}{busy} {middle:8.2f} {high:8.2f}  {case.event_loop:8}"
-    return f"{case!s:38} {ratios} " + dim(f"{figures} {samples[-1].response_type}")
+    return f"{case!s:40} {ratios} " + dim(f"{figures} {samples[-1].response_type}")
 
 
 def format_echo(case, results):
@@ -101,27 +101,27 @@ def format_start(case, results):
     samples = results[case]
     ratios = f"{format_ratio(case, results, 'sdk')} {format_ratio(case, results, 'sdk', 'memory')}"
     figures = dim(f"{get_median(samples) * 1e3:10.0f} {get_median(samples, 'memory') / 2**20:10.1f}")
-    return f"{case!s:38} {ratios} {figures}"
+    return f"{case!s:40} {ratios} {figures}"
 
 
 def format_streams(case, results):
     """Return the line of one case of streams."""
-    return f"{case!s:38} {format_spread([sample.memory / 1024 for sample in results[case]])}"
+    return f"{case!s:40} {format_spread([sample.memory / 1024 for sample in results[case]])}"
 
 
 COLUMNS = f"{'spread':13} {'us each':>10} {'per second':>10}  {'p50 ms':>8} {'p99 ms':>8}  loop     responses"
-ECHO_COLUMNS = f"{'/ sdk':>48} {'spread':13} {'/ floor':>9} {COLUMNS}"
-WORKLOAD_COLUMNS = f"{'/ sdk':>48} {'spread':13} {'/ fastmcp':>9} {COLUMNS}"
+ECHO_COLUMNS = f"{'/ sdk':>50} {'spread':13} {'/ floor':>9} {COLUMNS}"
+WORKLOAD_COLUMNS = f"{'/ sdk':>50} {'spread':13} {'/ fastmcp':>9} {COLUMNS}"
 TABLES = {
     "echo": ("Server CPU per tools/call of echo", ECHO_COLUMNS, format_echo),
     "workloads": ("Server CPU per request of the other workloads", WORKLOAD_COLUMNS, format_workload),
     "list": ("Server CPU per whole tools/list", ECHO_COLUMNS, format_echo),
     "start": (
         "Spawn to first tools/list response, then memory (PSS) of all processes after 100 calls",
-        f"{'/ sdk':>48} {'spread':13} {'memory':>9} {'spread':13} {'ms':>10} {'MiB':>10}",
+        f"{'/ sdk':>50} {'spread':13} {'memory':>9} {'spread':13} {'ms':>10} {'MiB':>10}",
         format_start,
     ),
-    "streams": (f"Memory (PSS) of each of {STREAMS:,} idle listen streams", f"{'KiB':>48} spread", format_streams),
+    "streams": (f"Memory (PSS) of each of {STREAMS:,} idle listen streams", f"{'KiB':>50} spread", format_streams),
 }
 """Title, head and lines of each table."""
 
