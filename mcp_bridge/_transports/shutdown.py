@@ -94,6 +94,8 @@ class ShutdownSignals:
     The exit code is always 0. If `lasting`, the handlers stay until the process ends. Blocks can be nested: only the
     outermost one installs and restores handlers. Outside of the main thread, nothing is done.
 
+    SIGHUP can instead restart what the process serves (`handle_restarts`).
+
     A supervisor (`guard`) relays signals, too, so one signal may arrive in two ways (`_is_new_signal`).
     """
 
@@ -112,6 +114,9 @@ class ShutdownSignals:
         self._actions: tuple[Callable[[], object], Callable[[], object]] | None = None
         self._call_soon: CallSoon | None = None
         self._cancel: Callable[[], object] = lambda: None
+        # The action of RESTART_SIGNAL, and whether the process was started in a terminal.
+        self._restart: Callable[[], object] | None = None
+        self._has_terminal = False
         self._drain_timeout = 0.0
         self._is_serving = False
         # Held until the end of the outermost block. `_exit_after` waits for it.
@@ -127,7 +132,7 @@ class ShutdownSignals:
             for number in numbers:
                 self._previous_handlers[number] = signal.signal(number, self._handle_signal)
             if self._guard is not None:
-                self._guard.start_counting()
+                self._guard.start_counting(system.list_shutdown_signals())
             if self._is_lasting:
                 atexit.register(self._ignore_signals)
         return self
@@ -169,6 +174,14 @@ class ShutdownSignals:
                 soon(cast("Callable[[], None]", drain))
             yield
 
+    def handle_restarts(self, restart: Callable[[], object]) -> None:
+        """Let SIGHUP call `restart` while serving, instead of ending the server, unless the terminal was closed."""
+        self._has_terminal = system.has_terminal()
+        self._restart = restart
+        if self._guard is not None:
+            signals = [number for number in system.list_shutdown_signals() if number != system.RESTART_SIGNAL]
+            self._guard.start_counting(signals)
+
     @contextmanager
     def _schedule_in_this_loop(self) -> Iterator[CallSoon]:
         """Let actions of signals run in the current event loop during the block."""
@@ -185,6 +198,13 @@ class ShutdownSignals:
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal. This runs in the main thread between any two instructions, so it must not take a lock."""
+        if number == system.RESTART_SIGNAL and self._restart is not None:
+            if self._is_draining:
+                return
+            if not self._has_terminal or system.has_terminal():
+                if self._call_soon is not None:
+                    self._call_soon(cast("Callable[[], None]", self._restart))
+                return
         if not self._is_new_signal(number):
             return
         is_final = self._is_draining or self._signal_count > 1 or not self._is_serving

@@ -54,6 +54,10 @@ HAS_SIGNALS = True
 """Whether signals reach other processes. Elsewhere, `os.kill` with SIGTERM ends them at once."""
 POLLS_PIPES = True
 """Whether pipes can be polled, so that reading and writing them needs no threads."""
+CAN_PASS_SOCKETS = True
+"""Whether processes can pass connections to each other."""
+RESTART_SIGNAL: int | None = signal.SIGHUP
+"""The signal that asks a server to replace its processes, unless its terminal was closed."""
 HAS_POSIX_SHELL = True
 """Whether command lines are written for a POSIX shell."""
 EXPANDED_CHARACTERS = frozenset[str]()
@@ -219,6 +223,15 @@ def copy_owner(source: os.stat_result, target: Path) -> None:
 def redirect_descriptor(source: int, target: int) -> None:
     """Let a standard stream of this process, and of its future children, be `source`."""
     os.dup2(source, target, inheritable=True)
+
+
+def has_terminal() -> bool:
+    """Return whether this process was started in a terminal that is still open."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def discard_input(terminal: int) -> None:

@@ -11,7 +11,7 @@ import time
 # Importing `typing` would enlarge the supervisors.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import NoReturn
 
 KILL_DELAY = 5.0
@@ -27,12 +27,12 @@ _COUNTED = ("SIGINT", "SIGTERM", "SIGHUP")
 _FORWARDED = (*_COUNTED, "SIGQUIT", "SIGUSR1", "SIGUSR2")
 RELAY_SIGNAL = signal.Signals["SIGRTMIN"] + 5
 """The signal of the front in place of the counted ones."""
-_IS_COUNTING, _SERVER, _STATUS, COUNTS = range(4)
+_COUNTING, _SERVER, _STATUS, COUNTS = range(4)
 """The places of numbers in the page of memory that front, reaper and server share.
 
-_IS_COUNTING: Whether the server takes counted signals. _SERVER: Its process id while it runs, else 0. _STATUS: Its exit
-status plus 1 after its end, else 0. COUNTS and the following: How often the front has received each signal, by its
-number.
+_COUNTING: A bit for each signal that the server takes as a count. _SERVER: Its process id while it runs, else 0.
+_STATUS: Its exit status plus 1 after its end, else 0. COUNTS and the following: How often the front has received each
+signal, by its number.
 """
 
 
@@ -48,9 +48,9 @@ class Supervisor:
         self._numbers = numbers
         self.relay_signal = RELAY_SIGNAL
 
-    def start_counting(self) -> None:
-        """Make the front count signals from now on. Before, it sends each signal to the server unchanged."""
-        self._numbers[_IS_COUNTING] = 1
+    def start_counting(self, signals: Iterable[int]) -> None:
+        """Make the front count these signals from now on. It sends all others to the server unchanged."""
+        self._numbers[_COUNTING] = sum(1 << number for number in signals)
 
     def count_signals(self, number: int) -> int:
         """Return how many signals of this number the front has received since."""
@@ -154,11 +154,12 @@ def _forward_signal(number: int, code: int, numbers: memoryview[int], reaper: in
         time.sleep(0.001)
         server = numbers[_SERVER]
     with contextlib.suppress(OSError):
-        if numbers[_IS_COUNTING] and number in _to_numbers(_COUNTED):
+        if numbers[_COUNTING] >> number & 1:
             numbers[COUNTS + number] += 1
             os.kill(server, RELAY_SIGNAL)
-        elif code != _SI_KERNEL:
+        elif code != _SI_KERNEL or number == signal.SIGHUP:
             # The server has already received a signal of the kernel, because a terminal sends it to the whole group.
+            # Only SIGHUP goes to the leader of the session alone, which can be the front.
             os.kill(server, number)
 
 

@@ -62,6 +62,8 @@ OPEN_BINARY, OPEN_NOW = 0x8000, 0
 HAS_SUPERVISORS = False
 HAS_SIGNALS = False
 POLLS_PIPES = False
+CAN_PASS_SOCKETS = False
+RESTART_SIGNAL: int | None = None
 HAS_POSIX_SHELL = False
 EXPANDED_CHARACTERS = frozenset("*?[~$%")
 ENCODING: str | None = None if "PYTHONIOENCODING" in os.environ else "utf-8"
@@ -239,6 +241,10 @@ def redirect_descriptor(source: int, target: int) -> None:
     # A descriptor of a program without a console may have no handle.
     with contextlib.suppress(OSError):
         kernel32.set_standard_handle(target)
+
+
+def has_terminal() -> bool:
+    return False
 
 
 def discard_input(terminal: int) -> None:
