@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcp_bridge._server.prometheus import PrometheusMetrics
     from mcp_bridge._settings import Settings
     from mcp_bridge._transports.http.app import BridgeApp, HttpOptions
+    from mcp_bridge._transports.http.worker_group import WorkerGroup
     from mcp_bridge._transports.local_socket import SharedListener
     from mcp_bridge._web.api import OperatorApi
 
@@ -178,14 +179,37 @@ async def serve_http(
     Raises ConfigError or SourceError if there is nothing to serve.
     """
     from mcp_bridge._transports.http import server as http_server
-    from mcp_bridge._transports.http.app import BridgeApp
 
     listener = http_server.listen(host, port, has_token=options.access.authenticator is not None)
 
     def announce_address() -> None:
         announce(http_server.format_address(listener))
 
-    async with _run_cancellable(bridge, signals, announce_address):
+    await _serve_app(bridge, listener, options, announce_address, signals)
+
+
+async def serve_http_worker(
+    bridge: Bridge, workers: WorkerGroup, options: HttpOptions, on_ready: Callable[[], None], signals: ShutdownSignals
+) -> None:
+    """Serve over HTTP as one of several workers. Call `on_ready` once the sources have started.
+
+    Raises ConfigError or SourceError if there is nothing to serve.
+    """
+    sessions = replace(options.sessions, id_prefix=workers.name)
+    await _serve_app(bridge, None, replace(options, sessions=sessions, workers=workers), on_ready, signals)
+
+
+async def _serve_app(
+    bridge: Bridge,
+    listener: socket.socket | None,
+    options: HttpOptions,
+    on_ready: Callable[[], None],
+    signals: ShutdownSignals | None,
+) -> None:
+    from mcp_bridge._transports.http import server as http_server
+    from mcp_bridge._transports.http.app import BridgeApp
+
+    async with _run_cancellable(bridge, signals, on_ready):
         app = BridgeApp(bridge.endpoint, replace(options, list_states=bridge.list_states))
         await http_server.serve(app, listener, drain=bridge.drain, signals=signals)
 

@@ -24,6 +24,8 @@ class State:
         suspended: The maximum number of waiting calls.
         store: Records which states were used, because each is valid once; None for the memory of this process.
         tasks: The options of calls that continue as tasks; None for no tasks.
+        prefix: The text before each encrypted state, by which a router finds the instance that waits for it. Those of
+            all instances have the same length.
     """
 
     keys: Sequence[str] = ()
@@ -31,3 +33,4 @@ class State:
     suspended: int = 256
     store: Store | None = None
     tasks: TaskOptions | None = None
+    prefix: str = ""

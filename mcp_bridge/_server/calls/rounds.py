@@ -38,7 +38,7 @@ class CallRounds:
         self._registry = registry
         self._used = UsedStates(store, state.ttl, limit=max(MARKS, 2 * state.suspended))
         self._suspended = SuspendedCalls(size=state.suspended, ttl=state.ttl, is_shared=store is not None)
-        self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience)
+        self._sealer = StateSealer(state.keys, ttl=state.ttl, audience=audience, prefix=state.prefix)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Own the suspended calls until cancelled."""

@@ -61,12 +61,19 @@ class StateSealer:
         ttl: The number of seconds for which a state is valid.
         audience: The name of the server. Servers with other names do not accept its states, even with the same keys.
         clock: Returns seconds since 1970.
+        prefix: The text before each state, or "" for none.
 
     Raises ValueError for too short a key, and for a `ttl` of zero or less.
     """
 
     def __init__(
-        self, keys: Sequence[str], ttl: float, audience: str, *, clock: Callable[[], float] | None = None
+        self,
+        keys: Sequence[str],
+        ttl: float,
+        audience: str,
+        *,
+        clock: Callable[[], float] | None = None,
+        prefix: str = "",
     ) -> None:
         self._secrets = [key.encode() for key in keys] or [secrets.token_bytes(_MIN_KEY)]
         if any(len(key) < _MIN_KEY for key in self._secrets):
@@ -75,6 +82,7 @@ class StateSealer:
             raise ValueError(f"the ttl of a request state must be a positive number of seconds, found {ttl!r}")
         self._ttl = ttl
         self._audience = audience
+        self._prefix = prefix
         self._clock = clock or time.time
 
     def seal(self, text: str, *, method: str, params: Mapping[str, Any], principal: str | None) -> str:
@@ -85,7 +93,7 @@ class StateSealer:
         now = self._clock()
         nonce = secrets.token_bytes(_NONCE)
         plain = _TIMES.pack(now, now + self._ttl) + text.encode("utf-8", "surrogatepass")
-        return f"{_VERSION}{fingerprint}{_encode(nonce + cipher.encrypt(nonce, plain, binding))}"
+        return f"{self._prefix}{_VERSION}{fingerprint}{_encode(nonce + cipher.encrypt(nonce, plain, binding))}"
 
     def open(self, sealed: object, *, method: str, params: Mapping[str, Any], principal: str | None) -> str:
         """Return the text of a sealed state. Raises RpcError for anything else, and logs the reason."""
@@ -98,6 +106,9 @@ class StateSealer:
     def _open(self, sealed: object, method: str, params: Mapping[str, Any], principal: str | None) -> str:
         from cryptography.exceptions import InvalidTag
 
+        if self._prefix and isinstance(sealed, str):
+            # Another instance has issued the state under its prefix, and does not run any more.
+            sealed = sealed[len(self._prefix) :]
         if not isinstance(sealed, str) or not sealed.startswith(_VERSION):
             raise _InvalidState("not a sealed state")
         start = len(_VERSION) + _FINGERPRINT

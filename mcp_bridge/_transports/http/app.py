@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import orjson
@@ -30,6 +30,9 @@ from mcp_bridge._transports.http.sse import MESSAGES_PATH, SseEndpoint
 from mcp_bridge._transports.http.stateless import StatelessEndpoint
 from mcp_bridge._transports.http1.asgi import Receive, Scope, Send
 from mcp_bridge._transports.http1.connection import ClientTimeouts
+
+if TYPE_CHECKING:
+    from mcp_bridge._transports.http.worker_group import WorkerGroup
 
 MAX_BODY = 4 * 1024 * 1024
 """The default for the maximum number of bytes of a request's body."""
@@ -71,6 +74,7 @@ class HttpOptions:
         list_states: Returns the states of sources for authorized clients of /health.
         page: Serves the web page at `/`.
         metrics: Renders the metrics at /metrics.
+        workers: The processes of the server, if there are several.
     """
 
     access: Access = field(default_factory=Access)
@@ -82,6 +86,7 @@ class HttpOptions:
     list_states: Callable[[], Mapping[str, str]] = dict
     page: PageRoutes | None = None
     metrics: MetricsRenderer | None = None
+    workers: WorkerGroup | None = None
 
 
 class BridgeApp:
@@ -91,6 +96,7 @@ class BridgeApp:
 
     Attributes:
         counter: Counts the requests in flight, except listen streams.
+        workers: The processes of the server, if there are several.
         is_leaving: Whether /health reports the coming shutdown, while requests are still accepted.
     """
 
@@ -104,6 +110,7 @@ class BridgeApp:
         self._options = options = options or HttpOptions()
         self.endpoint = endpoint
         self.timeouts, self.shutdown_delay = options.timeouts, options.shutdown_delay
+        self.workers = options.workers
         self._admission = admission = Admission(body=options.body)
         self.counter = admission.counter
         self._guard = AccessGuard(options.access)
@@ -111,7 +118,8 @@ class BridgeApp:
         self.is_leaving = False
         self._stateless = StatelessEndpoint(endpoint, admission)
         self._sessions = SessionManager(endpoint, options.sessions, admission)
-        self._sse = SseEndpoint(endpoint, admission, limit=options.sessions.sessions)
+        sessions = options.sessions
+        self._sse = SseEndpoint(endpoint, admission, limit=sessions.sessions, id_prefix=sessions.id_prefix)
         if self._options.access.authenticator is not None:
             self._options.access.authenticator.tokens.add_removal_listener(self._end_clients)
 
@@ -125,23 +133,26 @@ class BridgeApp:
             return
         request = HttpRequest(scope, receive, send)
         rejection = None
-        task = self._admission.add_exchange(request)
+        admission = self._admission
+        task = admission.add_exchange(request)
         try:
             self._guard.check_access(request)
             if self._options.access.authenticator is not None:
                 is_open = self._options.page is not None and self._options.page.is_open(_find_path(request))
                 await self._guard.authenticate(request, is_open=is_open)
+            if self.workers is not None:
+                await self.workers.route(request, admission, self._options.body)
             await self._route_request(request)
         except ClientDisconnected:
             pass
         except HttpRejection as error:
             rejection = error
         except asyncio.CancelledError:
-            rejection = self._admission.take_abortion(task)
+            rejection = admission.take_abortion(task)
             if rejection is None:
                 raise
         finally:
-            self._admission.remove_exchange(task)
+            admission.remove_exchange(task)
         if rejection is not None:
             await request.reject(rejection)
 
@@ -238,6 +249,8 @@ class BridgeApp:
             states = self._options.list_states()
             if states:
                 body["sources"] = states
+        if self.workers is not None and request.scope["client"] is not None:
+            body["workers"] = await self.workers.describe_health(request, body)
         await request.respond(status, orjson.dumps(body))
 
     async def _report_metrics(self, request: HttpRequest, metrics: MetricsRenderer) -> None:
@@ -245,6 +258,8 @@ class BridgeApp:
         accept = request.get_header(b"accept") or ""
         # Rendering the metrics of many tools takes long, so a thread does it.
         content_type, body = await to_thread.run_sync(metrics.render_metrics, accept)
+        if self.workers is not None and request.scope["client"] is not None:
+            body = await self.workers.merge_metrics(request, body)
         headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-store"))
         await request.send_response(200, headers, body)
 

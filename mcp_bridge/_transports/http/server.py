@@ -57,7 +57,7 @@ def format_address(bound: socket.socket) -> str:
 
 async def serve(
     app: BridgeApp,
-    bound: socket.socket,
+    bound: socket.socket | None,
     *,
     drain: float = DRAIN_TIMEOUT,
     handles_signals: bool = True,
@@ -65,6 +65,8 @@ async def serve(
     started: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until a signal arrives or the task is cancelled. Raises the soft limit of descriptors for many connections.
+
+    A worker has no bound socket, but receives its connections from `app.workers`.
 
     At the first signal, requests are accepted for `app.shutdown_delay` seconds, and then calls in flight have `drain`
     seconds. `signals` are handlers the caller has installed. Without them, handlers are installed here, unless
@@ -87,15 +89,21 @@ async def serve(
             tasks.cancel_scope.cancel()
 
 
-async def _accept_connections(app: BridgeApp, bound: socket.socket, shutdown: Shutdown) -> None:
+async def _accept_connections(app: BridgeApp, bound: socket.socket | None, shutdown: Shutdown) -> None:
     pool = shutdown.pool
     async with app.lifespan():
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPT_BATCH)
-        # asyncio uses its parameter `backlog` as the size of a batch, and passes it to the kernel, too.
-        bound.listen(BACKLOG)
-        await shutdown.stopped.wait()
-        server.close()
+        if app.workers is not None:
+            app.workers.accept_connections(pool)
+            await shutdown.stopped.wait()
+            await app.workers.leave(pool)
+        else:
+            assert bound is not None
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(pool.open_connection, sock=bound, backlog=ACCEPT_BATCH)
+            # asyncio uses its parameter `backlog` as the size of a batch, and passes it to the kernel, too.
+            bound.listen(BACKLOG)
+            await shutdown.stopped.wait()
+            server.close()
         await pool.close(URGENT_TIMEOUT if app.counter.is_urgent else CLOSE_TIMEOUT)
 
 
@@ -127,7 +135,8 @@ class Shutdown:
         """Wait for `start_shutdown`. Then accept requests for the delay, drain the calls, and end the streams."""
         await self._begun.wait()
         app = self._app
-        if app.shutdown_delay:
+        is_replaced = app.workers is not None and app.workers.has_others()
+        if app.shutdown_delay and not is_replaced:
             # In this time, a proxy reads /health, and sends its requests to other servers.
             delay = app.shutdown_delay
             logger.warning("shutting down: requests are accepted for %g seconds, or until a second signal", delay)

@@ -50,11 +50,13 @@ class SessionOptions:
             idle, the new one is rejected with 503.
         idle: The seconds without a request after which a session ends.
         resuming: How clients resume broken streams. None: they cannot.
+        id_prefix: The begin of the id of each session, in hexadecimal digits.
     """
 
     sessions: int = 1000
     idle: float = 1800.0
     resuming: ResumeOptions | None = ResumeOptions()
+    id_prefix: str = ""
 
 
 class SessionManager:
@@ -159,7 +161,7 @@ class SessionManager:
                 events = StoredEvents(FaultTolerantStore(resuming.store), self._admission.tasks, ttl=options.idle)
             log = EventLog(events, limit=resuming.events)
             retry = resuming.retry
-        session_id = token_hex(16)
+        session_id = f"{options.id_prefix}{token_hex(16)}"
         session = HttpSession(session_id, self._endpoint, self._admission, principal, log=log, retry=retry)
         self._sessions[session_id] = session
         return session

@@ -22,10 +22,11 @@ MESSAGES_PATH = "/messages"
 class SseEndpoint:
     """Serves the streams of clients, at most `limit` of them, and the messages of these clients."""
 
-    def __init__(self, endpoint: Endpoint, admission: Admission, *, limit: int) -> None:
+    def __init__(self, endpoint: Endpoint, admission: Admission, *, limit: int, id_prefix: str = "") -> None:
         self._endpoint = endpoint
         self._admission = admission
         self._limit = limit
+        self._id_prefix = id_prefix
         # The stream, the connection and the principal of each client, by the id of the stream.
         self._clients: dict[str, tuple[SseStream, ClientConnection, str | None]] = {}
 
@@ -37,7 +38,7 @@ class SseEndpoint:
             raise make_rejection(503, "Too many open streams. Close one, or raise http.sessions in the settings.")
         stream = SseStream(request)
         principal = request.read_principal()
-        stream_id = uuid4().hex
+        stream_id = f"{self._id_prefix}{uuid4().hex}"
         client = self._endpoint.connect(
             stream,
             self._admission.tasks,
@@ -63,7 +64,7 @@ class SseEndpoint:
         message = await self._admission.read_message(request, is_connected=True)
         query = parse_qs(request.scope["query_string"].decode("latin-1"))
         stream_id = query.get("session_id", [""])[0]
-        if len(stream_id) != 32:
+        if len(stream_id) != len(self._id_prefix) + 32:
             raise make_rejection(400, "The query has no valid session_id.")
         _, client, principal = self._clients.get(stream_id, (None, None, None))
         # For another principal, the stream does not exist.
