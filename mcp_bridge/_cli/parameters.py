@@ -32,7 +32,7 @@ class Option:
 
 
 def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
-    """Parse a command line whose options are texts, paths and flags.
+    """Parse a command line whose options are texts, paths, numbers and flags.
 
     Return None if only typer can parse it, or report its error: if a value is empty or begins with `-`, an option is
     unknown, or there are too many arguments.
@@ -65,10 +65,23 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
         return None
     values: dict[str, Any] = {**flags, **texts}
     for field, text in texts.items():
-        value_type = get_args(hints[field])[0]
-        if Path in (value_type, *get_args(value_type)):
-            values[field] = Path(text)
+        values[field] = _convert_text(text, hints[field])
+    if None in values.values():
+        return None
     return options(**values)
+
+
+def _convert_text(text: str, hint: Any) -> Any:
+    """Return the value for a text, or None for an invalid number."""
+    value_type, parameter = get_args(hint)
+    types = (value_type, *get_args(value_type))
+    if Path in types:
+        return Path(text)
+    if int not in types:
+        return text
+    if text.isdecimal() and parameter.settings["min"] <= int(text) <= parameter.settings["max"]:
+        return int(text)
+    return None
 
 
 def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:

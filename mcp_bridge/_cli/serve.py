@@ -42,6 +42,8 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
     logs.configure_logging(options.log_level, options.log_file)
     if options.guard and guard is None:
         raise ConfigError("this system has no process guard", where="--guard", hint="Omit the option: it needs Linux")
+    if options.workers is not None and options.http is None:
+        raise ConfigError("workers serve HTTP only", where="--workers", hint="Add --http 8808, or omit the option")
     with manage_process(guard) as signals:
         if options.http is None:
             # Stdout is reserved before any tool is imported: what tools print must not reach the client.
@@ -58,6 +60,12 @@ def serve_target(options: ServeOptions, guard: Supervisor | None) -> None:
                 target = _load_bridge(options)
                 enable_collections()
                 host, port, http_options = _choose_http_options(target, options.http, options.token_env)
+                workers = options.workers or (target.settings.http.workers if target.settings is not None else 1)
+                if workers > 1:
+                    from mcp_bridge._cli.http_workers import serve_with_workers
+
+                    serve_with_workers(target, workers, host, port, http_options, signals)
+                    return
 
                 def announce(url: str) -> None:
                     counts = format_entry_counts(target.bridge.registry)

@@ -35,6 +35,16 @@ class ServeOptions(NamedTuple):
             metavar="NAME", help="Require HTTP clients to send a bearer token: the value of this environment variable."
         ),
     ] = None
+    workers: Annotated[
+        int | None,
+        Option(
+            metavar="NUMBER",
+            min=1,
+            max=64,
+            help="Serve over HTTP with this number of processes (not on Windows). Default: `http.workers` in the "
+            "settings, or 1.",
+        ),
+    ] = None
     shared: Annotated[
         bool,
         Option(

@@ -395,3 +395,10 @@ class HttpSettings(SettingsModel):
         description="How long the server still accepts requests after SIGTERM, while `/health` answers 503, so that a "
         "proxy can stop sending requests first.",
     )
+    workers: Whole = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="The number of [processes](scale.md#all-cores-of-one-machine) that serve the address. Windows "
+        "supports only 1.",
+    )

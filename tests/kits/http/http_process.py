@@ -95,6 +95,11 @@ class HttpServer:
                 self._news = anyio.Event()
                 await self._news.wait()
 
+    @property
+    def pid(self) -> int:
+        """The id of the launched process."""
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)

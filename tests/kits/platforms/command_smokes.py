@@ -88,6 +88,19 @@ def serve_over_http(computer: SimulatedComputer) -> None:
         interrupt(computer, process)
 
 
+@feature("Several processes for one address (`serve --workers`)", "serve", missing_on=("win32",))
+def serve_with_workers(computer: SimulatedComputer) -> None:
+    words = ("serve", "tools.py", "--http", "127.0.0.1:0", "--workers", "2")
+    if computer.system == "win32":
+        assert "Use one worker, or Linux or macOS" in run(computer, *words, code=2)
+        return
+    with computer.start(*words) as process:
+        address = read_address(process)
+        for _ in range(2):
+            assert "Grüße, you" in run(computer, "call", address, "greet")
+        interrupt(computer, process)
+
+
 @feature("Sharing one server (`serve --shared`, `shared`)", "serve", "shared")
 def share_a_server(computer: SimulatedComputer) -> None:
     assert "no shared server is running" in run(computer, "shared")
