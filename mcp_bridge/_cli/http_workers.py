@@ -16,7 +16,6 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import parse_store_address
 from mcp_bridge._contracts.tasks import MEMORY
 from mcp_bridge._runtime.platform import system
+from mcp_bridge._runtime.platform.socket_passing import create_inbox_folder
 from mcp_bridge._storage.stores.sqlite import SqliteStore
 from mcp_bridge._transports.http import server as http_server
 from mcp_bridge._transports.http.worker_group import STATE_SEPARATOR, WorkerGroup
@@ -61,6 +61,26 @@ def serve_with_workers(
         _serve_as_worker(target, order, options, signals)
         return
     _check_settings(target)
+    try:
+        folder = create_inbox_folder()
+    except OSError as error:
+        hint = "Set TMPDIR to a folder with a short path, in which this user can write"
+        raise ConfigError(f"workers need temporary files: {error}", where="http.workers", hint=hint) from error
+    try:
+        _supervise_workers(target, count, folder, host, port, options, signals)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _supervise_workers(
+    target: BridgeTarget,
+    count: int,
+    folder: Path,
+    host: str,
+    port: int,
+    options: HttpOptions,
+    signals: ShutdownSignals,
+) -> None:
     listener = http_server.listen(host, port, has_token=options.access.authenticator is not None)
     url = http_server.format_address(listener)
 
@@ -68,12 +88,8 @@ def serve_with_workers(
         report(f"Serving {counts} on {url}/mcp (legacy SSE on {url}/sse) with {count} workers. Press Ctrl-C to stop.")
 
     timeout = options.shutdown_delay + target.bridge.drain + EXIT_MARGIN
-    folder = Path(tempfile.mkdtemp(prefix="mcp-bridge-"))
-    try:
-        supervisor = WorkerSupervisor(listener, count, folder, announce)
-        run_on_event_loop(supervisor.run, signals, timeout)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    supervisor = WorkerSupervisor(listener, count, folder, announce)
+    run_on_event_loop(supervisor.run, signals, timeout)
     if supervisor.exit_code:
         raise SystemExit(supervisor.exit_code)
 

@@ -62,12 +62,12 @@ class Worker:
         return self.process.returncode is not None
 
     def retire(self) -> None:
-        """Let the worker finish what it has begun, and end. Other workers no longer pass requests to it."""
-        path = self.inbox.with_name(f"{self.name}{RETIRED}")
-        # The worker may just have ended.
+        """Let other workers pass no more requests to this one, before it ends."""
+        active_inbox = self.inbox
+        self.inbox = active_inbox.with_name(f"{self.name}{RETIRED}")
+        # The worker may not have begun, or may just have ended.
         with suppress(FileNotFoundError):
-            self.inbox = self.inbox.rename(path)
-        self.group.terminate()
+            active_inbox.rename(self.inbox)
 
 
 class WorkerSupervisor:
@@ -119,6 +119,7 @@ class WorkerSupervisor:
                 if worker is not None and not worker.has_ended:
                     self._deactivate(worker)
                     worker.retire()
+                    worker.group.terminate()
                 worker = replacement
             elif worker is not None and not worker.has_ended:
                 logger.error("a worker cannot be replaced, because the new one does not start")
@@ -191,8 +192,10 @@ class WorkerSupervisor:
 
     def _begin_shutdown(self) -> None:
         self._is_ending = True
+        # A worker that receives the signal while others are active passes its requests to them.
         for worker in self._workers:
             worker.retire()
+        self._terminate_workers()
         if not self._workers:
             self._tasks.cancel_scope.cancel()
 

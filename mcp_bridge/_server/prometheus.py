@@ -1,7 +1,11 @@
-"""PrometheusMetrics: the metrics of a server at /metrics. Only this module imports prometheus_client."""
+"""PrometheusMetrics: the metrics of a server at /metrics, also of several processes.
+
+Only this module imports prometheus_client.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
@@ -27,6 +31,7 @@ _ATTRIBUTES = {
     SESSION: _CONNECTION,
 }
 """The attributes that become labels of each metric. If a message lacks one, its label is empty."""
+_SAMPLE_NAME = re.compile(rb"[A-Za-z_:][\w:]*")
 
 
 class PrometheusMetrics:
@@ -64,6 +69,44 @@ class SourceCollector(Collector):
         for name, state in self._list_states().items():
             ready.add_metric([name], float(state == SourceState.READY))
         yield ready
+
+
+def merge_metrics(metrics: dict[str, bytes]) -> bytes:
+    """Merge texts in a format of Prometheus, by the names of their workers. A family stays in one piece.
+
+    >>> print(merge_metrics({"a": b"# HELP x X\\nx 1.0\\n", "b": b'# HELP x X\\nx{y="z"} 2.0\\n'}).decode())
+    # HELP x X
+    x{worker="a"} 1.0
+    x{worker="b",y="z"} 2.0
+    <BLANKLINE>
+    """
+    # The comments and the samples of each family.
+    families: dict[bytes, tuple[dict[bytes, None], list[bytes]]] = {}
+    end = b""
+    for worker, text in metrics.items():
+        family = b""
+        for line in text.split(b"\n"):
+            if line == b"# EOF":
+                end = b"# EOF\n"
+            elif line.startswith(b"#"):
+                family = line.split(b" ")[2]
+                families.setdefault(family, ({}, []))[0][line] = None
+            elif line:
+                families[family][1].append(_add_label(line, worker))
+    lines: list[bytes] = []
+    for comments, samples in families.values():
+        lines += [*comments, *samples]
+    return b"\n".join([*lines, end])
+
+
+def _add_label(sample: bytes, worker: str) -> bytes:
+    match = _SAMPLE_NAME.match(sample)
+    assert match is not None
+    labels = sample[match.end() :]
+    separator = b"}"
+    if labels.startswith(b"{"):
+        separator, labels = b",", labels[1:]
+    return b'%b{worker="%b"%b%b' % (match[0], worker.encode(), separator, labels)
 
 
 def _make_histogram(name: str, registry: CollectorRegistry) -> Histogram:

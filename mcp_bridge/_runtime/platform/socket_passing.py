@@ -19,10 +19,21 @@ from typing import Any
 posix_socket: Any = socket
 MAX_INLINE = 32 * 1024
 """The maximum number of bytes in a datagram. Linux limits datagrams to the send buffer, of 200 kB by default."""
+LONGEST_FOLDER = 80
+"""The maximum number of bytes in the path of a folder of inboxes (sun_path has 104 on macOS and 108 on Linux)."""
 _BUFFER = 256 * 1024
 """The sizes of the buffers of sockets in bytes. macOS has 2 kB by default."""
 _FULL = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS})
 """The errors while the inbox has no room. Linux limits the number of datagrams (net.unix.max_dgram_qlen)."""
+
+
+def create_inbox_folder() -> Path:
+    """Create a private folder for inboxes, among the temporary files. Raises OSError."""
+    folder = Path(tempfile.mkdtemp(prefix="mcp-bridge-"))
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        folder.rmdir()
+        raise OSError(errno.ENAMETOOLONG, "the path of the folder for temporary files is too long", str(folder))
+    return folder
 
 
 class SocketInbox:

@@ -135,7 +135,10 @@ class Shutdown:
         """Wait for `start_shutdown`. Then accept requests for the delay, drain the calls, and end the streams."""
         await self._begun.wait()
         app = self._app
-        is_replaced = app.workers is not None and app.workers.has_others()
+        is_replaced = False
+        if app.workers is not None:
+            app.workers.retire()
+            is_replaced = app.workers.has_others()
         if app.shutdown_delay and not is_replaced:
             # In this time, a proxy reads /health, and sends its requests to other servers.
             delay = app.shutdown_delay

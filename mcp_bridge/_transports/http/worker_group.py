@@ -17,6 +17,7 @@ import random
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -52,7 +53,6 @@ SEND_TIMEOUT = 5.0
 FETCH_TIMEOUT = 2.0
 """Seconds in which another worker has to report its health or its metrics."""
 _NAME = re.compile(f"[0-9a-f]{{{NAME_LENGTH}}}")
-_SAMPLE = re.compile(rb"([A-Za-z_:][\w:]*)(\{)?")
 
 
 class WorkerGroup:
@@ -67,6 +67,11 @@ class WorkerGroup:
     def join(self) -> None:
         """Let other workers pass requests to this one."""
         self._inbox.rename(self.name)
+
+    def retire(self) -> None:
+        """Let other workers pass no more requests to this one. The supervisor may have done so already."""
+        with suppress(FileNotFoundError):
+            self._inbox.rename(f"{self.name}{RETIRED}")
 
     def has_others(self) -> bool:
         """Return whether there are other active workers."""
@@ -93,7 +98,8 @@ class WorkerGroup:
         Raises ClientDisconnected if another worker has received the request, and HttpRejection. A session of a replaced
         worker accepts no new calls: it seems unknown, so that the client opens a new one.
         """
-        if is_from_worker(request):
+        # Other workers connect over Unix sockets, and clients have the address of a TCP socket.
+        if request.scope["client"] is None:
             return
         owner = _find_session_owner(request)
         body = b""
@@ -129,6 +135,9 @@ class WorkerGroup:
 
     async def merge_metrics(self, request: HttpRequest, metrics: bytes) -> bytes:
         """Merge the metrics of this worker with those of the others. Each sample gets the label `worker`."""
+        # Only a server with metrics has the package that this module imports.
+        from mcp_bridge._server.prometheus import merge_metrics
+
         return merge_metrics({self.name: metrics, **await self.fetch_bodies(request)})
 
     def _list_others(self) -> list[Path]:
@@ -199,51 +208,6 @@ class WorkerGroup:
             except (TimeoutError, ConnectionError):
                 return b""
         return b"".join(chunks).partition(b"\r\n\r\n")[2]
-
-
-def is_from_worker(request: HttpRequest) -> bool:
-    """Return whether a request is from another worker, over a Unix socket. Clients have the address of a TCP socket."""
-    return request.scope["client"] is None
-
-
-def merge_metrics(metrics: dict[str, bytes]) -> bytes:
-    """Merge texts in a format of Prometheus, by the names of their workers. A family stays in one piece.
-
-    >>> print(merge_metrics({"a": b"# HELP x X\\nx 1.0\\n", "b": b'# HELP x X\\nx{y="z"} 2.0\\n'}).decode())
-    # HELP x X
-    x{worker="a"} 1.0
-    x{worker="b",y="z"} 2.0
-    <BLANKLINE>
-    """
-    # The comments and the samples of each family.
-    families: dict[bytes, tuple[dict[bytes, None], list[bytes]]] = {}
-    has_end = False
-    for worker, text in metrics.items():
-        label = b'worker="%b"' % worker.encode()
-        family = b""
-        for line in text.splitlines():
-            if line == b"# EOF":
-                has_end = True
-                continue
-            if line.startswith(b"#"):
-                family = line.split(b" ")[2]
-            comments, samples = families.setdefault(family, ({}, []))
-            if line.startswith(b"#"):
-                comments[line] = None
-            else:
-                samples.append(_SAMPLE.sub(lambda match: _add_label(match, label), line, count=1))  # noqa: B023
-    lines = []
-    for comments, samples in families.values():
-        lines += [*comments, *samples]
-    if has_end:
-        lines.append(b"# EOF")
-    return b"\n".join([*lines, b""])
-
-
-def _add_label(match: re.Match[bytes], label: bytes) -> bytes:
-    if match[2]:
-        return b"%b{%b," % (match[1], label)
-    return b"%b{%b}" % (match[1], label)
 
 
 async def _open_connection(pool: ConnectionPool, client: socket.socket, received: bytes) -> None:

@@ -153,10 +153,11 @@ async def test_new_connections_go_to_the_workers_in_turn(tmp_path: Path) -> None
         assert list(counts.values()) == [4, 4]
 
 
+@pytest.mark.parametrize("event_loop", ["asyncio", "uvloop"])
 async def test_requests_of_several_sessions_on_one_connection_reach_the_processes_of_the_sessions(
-    tmp_path: Path,
+    tmp_path: Path, event_loop: str
 ) -> None:
-    async with run_workers(tmp_path) as server:
+    async with run_workers(tmp_path, settings=f"event_loop: {event_loop}") as server:
         limits = httpx2.Limits(max_connections=1)
         async with httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT, limits=limits) as http:
             sessions = await open_sessions(http)
@@ -296,7 +297,8 @@ async def wait_for_pids(server: HttpServer, are_expected: Callable[[set[int]], b
 
 
 async def test_sighup_replaces_all_workers_and_loses_no_call(tmp_path: Path) -> None:
-    async with run_workers(tmp_path) as server:
+    # The delay is for proxies, which notice nothing of this.
+    async with run_workers(tmp_path, settings="http: {shutdown_delay: 1h}") as server:
         async with httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http:
             sessions = await open_sessions(http)
             is_loaded = True
@@ -343,7 +345,18 @@ async def test_sighup_replaces_all_workers_and_loses_no_call(tmp_path: Path) -> 
                 server.release()
         for pid in sessions:
             await wait_until_true(lambda pid=pid: not psutil.pid_exists(pid))
-        server.signal(signal.SIGTERM)
+
+
+async def test_all_workers_serve_during_the_delay_of_a_shutdown(tmp_path: Path) -> None:
+    async with run_workers(tmp_path, settings="http: {shutdown_delay: 1h}") as server:
+        async with httpx2.AsyncClient(base_url=server.base, timeout=TIMEOUT) as http:
+            sessions = await open_sessions(http)
+            server.signal(signal.SIGTERM)
+            await server.wait_until_draining()
+            assert await find_pids(server) == set(sessions)
+            for pid, session in sessions.items():
+                assert read_pid(await call_in_session(session)) == pid
+        server.signal(signal.SIGINT)
         assert await server.wait() == 0
 
 
@@ -452,6 +465,16 @@ def test_an_error_of_the_start_is_reported_once(tmp_path: Path) -> None:
     code, stderr = fail_to_start(tmp_path, "broken.py", "--http", "127.0.0.1:0", "--workers", "2")
     assert code == 1
     assert stderr.count("mcp-bridge: ") == 1, stderr
+
+
+def test_workers_need_a_folder_for_temporary_files(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    command = ("tools.py", "--http", "127.0.0.1:0", "--workers", "2")
+    code, stderr = fail_to_start(tmp_path, *command, TMPDIR=str(folder))
+    assert code == 2
+    assert "http.workers: workers need temporary files" in stderr
+    assert list(folder.iterdir()) == []
 
 
 def test_workers_need_http(tmp_path: Path) -> None:
