@@ -130,7 +130,11 @@ def _serve_as_worker(target: BridgeTarget, order: StartOrder, options: HttpOptio
         state = replace(state, store=SqliteStore(order.folder / "state.db"))
     bridge.state = state
 
+    has_supervisor = True
+
     def end_with_supervisor() -> None:
+        nonlocal has_supervisor
+        has_supervisor = False
         asyncio.get_running_loop().remove_reader(order.link)
         signal.raise_signal(signal.SIGTERM)
 
@@ -146,3 +150,5 @@ def _serve_as_worker(target: BridgeTarget, order: StartOrder, options: HttpOptio
         run_on_event_loop(
             serve_http_worker, bridge, workers, options, handle_start, signals, loop_factory=target.loop_factory
         )
+    if not has_supervisor:
+        shutil.rmtree(order.folder, ignore_errors=True)
