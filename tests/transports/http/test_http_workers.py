@@ -19,6 +19,7 @@ import anyio
 import httpx2
 import psutil
 import pytest
+from anyio.streams.text import TextReceiveStream
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
@@ -451,6 +452,37 @@ async def test_health_and_metrics_are_those_of_all_workers(tmp_path: Path) -> No
                 assert {worker: float(count) for worker, count in samples} == {"0001": 2.0, "0002": 2.0}
                 assert text.count("# TYPE mcp_bridge_info ") == 1
                 assert text.endswith("# EOF\n") == (accept != "text/plain")
+
+
+async def test_a_user_in_a_terminal_approves_the_calls_of_all_workers(tmp_path: Path) -> None:
+    settings = "policy: [{approval: {tools: [pid]}}]\napprovals: {terminal: true}"
+    async with run_workers(tmp_path, settings=settings) as server:
+        command = [sys.executable, "-m", "mcp_bridge", "approvals", "workers.yaml"]
+        async with (
+            await anyio.open_process(command, cwd=tmp_path, stdout=None) as user,
+            anyio.create_task_group() as tasks,
+            connect(server) as first,
+            connect(server) as second,
+        ):
+            assert user.stdin is not None
+            assert user.stderr is not None
+            screen: list[str] = []
+
+            async def read_screen() -> None:
+                async for text in TextReceiveStream(user.stderr):
+                    screen.append(text)
+
+            tasks.start_soon(read_screen)
+            await wait_until_true(lambda: "".join(screen).count("connected to mcp-bridge") == 2)
+            pids = set()
+            for number, client in enumerate((first, second), 1):
+                request_id = await client.send_call("pid")
+                await wait_until_true(lambda number=number: f"[{number}]" in "".join(screen))
+                await user.stdin.send(b"y %d\n" % number)
+                response = await client.receive_response(request_id)
+                pids.add(response["result"]["content"][0]["text"])
+            assert len(pids) == 2
+            user.kill()
 
 
 @pytest.mark.parametrize(
