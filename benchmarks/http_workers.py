@@ -13,6 +13,7 @@ import sys
 from benchmarks.client import HttpSession
 from benchmarks.process import Command, ServerProcess
 from benchmarks.wire import Era
+from benchmarks.workloads import WORKLOADS
 
 CLIENTS = 2
 IN_FLIGHT = 16
@@ -29,8 +30,9 @@ def start_server(workers):
 async def run_client(host, path, seconds):
     """Return the calls per second of one client over keep-alive connections."""
     session = HttpSession(Era.MODERN, host, path)
-    await session.prepare(IN_FLIGHT)
-    return await session.window(calls=1, seconds=seconds, in_flight=IN_FLIGHT) / seconds
+    await session.open_connections(IN_FLIGHT)
+    latencies = await session.run_window(WORKLOADS["echo"], calls=1, seconds=seconds, in_flight=IN_FLIGHT)
+    return len(latencies) / seconds
 
 
 def run_client_process(options):
@@ -41,7 +43,7 @@ def measure_rate(pool, workers, seconds):
     """Return the calls per second of all clients together."""
     server = start_server(workers)
     try:
-        host, path = asyncio.run(server.listening(60))
+        host, path = asyncio.run(server.wait_until_listening(60))
         return sum(pool.map(run_client_process, [(host, path, seconds)] * CLIENTS))
     finally:
         server.end()
