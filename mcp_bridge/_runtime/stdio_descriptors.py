@@ -201,10 +201,18 @@ class Descriptor:
             return
         view = memoryview(data)
         while view:
-            count = await self._run_when_ready(anyio.wait_writable, partial(os.write, self.fd, view[:WRITE_SIZE]))
+            count = await self._run_when_ready(anyio.wait_writable, partial(self._write_some, view))
             view = view[count:]
 
-    def write_now(self, data: bytes | bytearray) -> int:
+    def _write_some(self, view: memoryview) -> int:
+        """Write to a descriptor that is ready, or in a thread. Return the number of written bytes."""
+        if not self._polls:
+            return os.write(self.fd, view[:WRITE_AT_ONCE])
+        count = os.write(self.fd, view[:WRITE_SIZE])
+        # Waiting for each piece would cost ten times as much as writing it.
+        return count + self.write_now(view[count:])
+
+    def write_now(self, data: bytes | bytearray | memoryview) -> int:
         """Write without waiting, and return the number of written bytes. Raises OSError when the reader has gone."""
         if not self._polls:
             return 0

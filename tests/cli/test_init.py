@@ -76,7 +76,6 @@ def test_a_new_project_is_valid_and_its_tool_can_be_called(made: Path) -> None:
     assert "ok " in run(made, "doctor").stdout
 
 
-@pytest.mark.timeout(600)
 def test_make_tests_and_validates_the_project_in_its_own_environment(made: Path, wheel: Path) -> None:
     make = shutil.which("make")
     if make is None:

@@ -25,7 +25,7 @@ from tests.kits.conformance.referee import (
 )
 from tests.kits.haproxy import run_haproxy
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.npm
 
 REQUIRED = {"2025-11-25": 30, "2026-07-28": 37}
 """How many scenarios each revision requires; an empty or shortened list would pass too easily."""

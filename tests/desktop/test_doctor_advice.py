@@ -10,8 +10,6 @@ import pytest
 
 from tests.kits.clients.doctoring import ERAS, DoctorHome, make_home
 
-pytestmark = pytest.mark.timeout(400)
-
 NEEDY = "instructions: ${SHELF_KEY}\nsources: [{type: python, path: tools.py}]\n"
 
 

@@ -15,8 +15,6 @@ from mcp_bridge._protocol.dialects.table import PROFILES
 from tests.kits.clients.doctoring import ERAS, TOOLS, DoctorHome, make_home, write_script
 
 # Each test starts several servers, one after the other.
-pytestmark = pytest.mark.timeout(400)
-
 REFERRING = '''
 from mcp_bridge import tool
 

@@ -13,7 +13,6 @@ import pytest
 from tests.kits.clients.doctoring import ERAS, LIGHT, ONE_ERA, TOOLS, DoctorHome, make_home
 
 # Each test starts several servers, one after the other.
-pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,11 +17,10 @@ from mcp_bridge._protocol.dialects.flattening import ROOT_KEYWORDS, ShapeBuilder
 from mcp_bridge._protocol.dialects.rewriting import rewrite_tool
 from mcp_bridge._protocol.wire.schemas import as_object
 from mcp_bridge._protocol.wire.tools import to_wire
-from tests.kits.fuzzing import TIMES, use_examples
+from tests.kits.fuzzing import use_examples
 from tests.kits.schema.fuzz_schemas import DATA, HOSTILE, NAMES, SOUND
 
 # Generating a schema takes longer than all checks of it.
-pytestmark = pytest.mark.timeout(120 * TIMES)
 ALL = SchemaDialect(inline_references=True, flatten_unions=True, write_properties=True, parse_strings=True)
 BACK = [{"$ref": reference} for reference in ("#", "#/$defs/m", "#n", "#/$defs/%6D")]
 OBJECTS = st.dictionaries(NAMES, DATA, max_size=4)

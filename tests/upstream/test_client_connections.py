@@ -24,7 +24,7 @@ from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_str
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
 from tests.upstream.test_several_clients import NAMES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.anyio
 COUNTER = Path(__file__).parents[1] / "kits/upstream/counter_server.py"
 ENTRY = {"command": sys.executable, "args": ["-I", "-S", str(COUNTER)], "sessions": "client"}
 

@@ -21,7 +21,7 @@ from tests.kits.conformance.referee import run_everything_server
 from tests.kits.upstream.everything_kit import ERAS
 from tests.kits.upstream.upstream_kit import build_source, wait_for_state
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

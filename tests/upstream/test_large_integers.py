@@ -20,7 +20,7 @@ from tests.kits.isolation.isolation_kit import build_bridge
 from tests.kits.node.served import run_server
 from tests.kits.upstream.upstream_kit import connect_gateway, wait_for_tool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 NUMBERS = [2**64, -(2**63) - 1, 10**308, 2**53 + 1, -1]
 EXPECTED = {"numbers": NUMBERS, "texts": [str(number) for number in NUMBERS]}
 TOOLS = """

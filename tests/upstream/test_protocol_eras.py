@@ -22,7 +22,7 @@ from tests.kits.upstream.everything_kit import ERAS, Host, Way, connect_to
 from tests.kits.upstream.upstream_kit import Json, build_source, find_free_port, wait_for_state, wait_for_tool
 from tests.kits.waiting import wait_until_true
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).parents[1] / "kits/upstream/asking_server.py"
 ORDER = {"mail": "ada@example.com", "count": 3}
 

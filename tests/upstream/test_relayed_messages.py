@@ -28,7 +28,7 @@ from tests.kits.upstream.sdk_server import BLOCKS, ICON, NOTED, PIXEL, TOOLS
 from tests.kits.upstream.upstream_kit import Json, build_source, wait_for_state, wait_for_tool
 from tests.kits.waiting import wait_until_true
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 PROMPT = types.PromptReference(type="ref/prompt", name="greet")
 PAGE = types.ResourceTemplateReference(type="ref/resource", uri="page://{id}")
 

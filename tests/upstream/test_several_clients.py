@@ -23,7 +23,7 @@ from tests.kits.upstream.everything_kit import (
 )
 from tests.kits.upstream.upstream_kit import wait_for_tool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.anyio
 NAMES = ("Ada", "Bob", "Cleo")
 
 

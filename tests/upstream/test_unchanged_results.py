@@ -14,7 +14,7 @@ from tests.kits.upstream.everything_kit import ERAS, connect_to
 from tests.kits.upstream.result_server import EMBEDDED, RESOURCE
 from tests.kits.upstream.upstream_kit import Json
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).parents[1] / "kits/upstream/result_server.py"
 CODE = "mcp-bridge/code"
 LINK = {

@@ -11,7 +11,7 @@ import pytest
 from tests.kits.upstream.everything_kit import ERAS, connect_to
 from tests.kits.upstream.upstream_kit import Json
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 SERVER = """
 import json, os, sys
 from pathlib import Path

@@ -60,7 +60,6 @@ FILLERS = {
 
 
 @pytest.mark.parametrize(("way", "era"), ERAS)
-@pytest.mark.timeout(900)
 def test_no_parameter_of_any_method_makes_a_request_expensive(way: Way, era: str, tmp_path: Path) -> None:
     expensive = []
     with run_server(way, tmp_path, TOOLS) as server, server.keep_call_in_flight(timeout=10 * TIMEOUT):

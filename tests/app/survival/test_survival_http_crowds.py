@@ -34,7 +34,6 @@ async def tasks() -> int:
 """
 
 
-@pytest.mark.timeout(600)
 def test_500_concurrent_clients_are_all_served(tmp_path: Path) -> None:
     # All clients share one context: creating one takes longer than the calls of a client.
     context = ssl.create_default_context()
@@ -133,7 +132,6 @@ def test_a_session_with_a_pending_response_stays(tmp_path: Path) -> None:
         assert "neighbour its own" in remaining_text
 
 
-@pytest.mark.timeout(600)
 def test_1000_abandoned_sessions_reject_no_client_and_leak_no_memory(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, TOOLS, {"http": {"idle": "4s"}}) as server:
         before = abandon_sessions(server)

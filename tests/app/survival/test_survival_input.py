@@ -96,7 +96,6 @@ def make_headers(server: Any, data: bytes) -> dict[str, str]:
     return headers
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("way", "group"), TABLE, ids=[f"{way}-{group}" for way, group in TABLE])
 def test_a_malformed_message_gets_the_correct_error_and_the_next_is_served(server: Any, group: str) -> None:
     position, wrong = len(server.stderr), []

@@ -101,7 +101,6 @@ HUGE: list[tuple[Way, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("way", "name", "arguments"), HUGE, ids=[f"{way}-{name}" for way, name, _ in HUGE])
-@pytest.mark.timeout(180)
 def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: dict[str, Any]) -> None:
     result = server.send_call(name, **arguments).result(120)["result"]
     assert len(str(result)) < 3 * MIB

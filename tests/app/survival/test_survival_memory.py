@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.client.server_process import HttpServerProcess
 from tests.kits.constants import HTTP_HEADERS, STATELESS, make_envelope
 from tests.kits.survival.survival_kit import SECOND_WAY, run_server
@@ -44,7 +42,6 @@ def load(server: HttpServerProcess, rounds: int) -> None:
         assert server.get_text("echo", text="small") == "small"
 
 
-@pytest.mark.timeout(300)
 def test_memory_levels_off_under_large_results_and_questions_without_answers(tmp_path: Path) -> None:
     with run_server(SECOND_WAY, tmp_path, TOOLS) as server:
         # The first calls fill the caches.

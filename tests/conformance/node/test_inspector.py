@@ -13,7 +13,7 @@ import pytest
 from tests.kits.node.served import Addresses
 from tests.kits.node.toolchain import Toolchain, parse_output, run
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.npm
 
 VERSIONS = {"legacy": "2025-11-25", "auto": "2026-07-28", "modern": "2026-07-28"}
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kits.node import format_tools
 from tests.kits.node.toolchain import HERE, Toolchain, parse_output, run
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.npm
 NAMES = [
     *("clock", "dataclass", "length", "lengths", "letters", "model", "moment", "parts", "price", "promised"),
     *("texts", "typed_dict", "word"),

@@ -60,7 +60,6 @@ def read_manifest(bundle: Path) -> dict:
 
 
 @pytest.mark.npm
-@pytest.mark.timeout(600)
 def test_the_official_tool_validates_packs_and_unpacks_it(
     shelf_bundle: Path, tmp_path: Path, official: BundleTool
 ) -> None:
@@ -76,7 +75,6 @@ def test_the_official_tool_validates_packs_and_unpacks_it(
 
 
 @pytest.mark.npm
-@pytest.mark.timeout(600)
 def test_the_official_tool_validates_a_complete_bundle(tmp_path: Path, official: BundleTool) -> None:
     (tmp_path / "tools.py").write_text('from mcp_bridge import tool\n\n\n@tool\ndef a(x: int) -> int:\n    """A."""\n')
     output = ["--author", "An Author", "--license", "MIT", "--description", "One.", "--package-version", "2.0.0-rc.1"]
@@ -122,7 +120,6 @@ def test_the_host_asks_for_each_variable_and_masks_secrets(shelf_bundle: Path) -
     assert env == {"PREFIX": "${user_config.PREFIX}", "SHELF_KEY": "${user_config.SHELF_KEY}"}
 
 
-@pytest.mark.timeout(600)
 async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, tmp_path: Path) -> None:
     folder = unpack_bundle(wheel_bundle, tmp_path / "un packed")
     document = tomllib.loads((folder / "pyproject.toml").read_text())
@@ -139,7 +136,6 @@ async def test_a_bundle_with_a_wheel_serves_from_any_folder(wheel_bundle: Path, 
     assert answer == "3 pears."
 
 
-@pytest.mark.timeout(600)
 async def test_uv_starts_a_bundle_by_its_command(
     wheel_bundle: Path, tmp_path: Path, uv: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -322,7 +318,6 @@ def test_a_folder_of_tools_travels_as_a_folder(tmp_path: Path) -> None:
         assert "\"project\" / 'many'" in archive.read("start.py").decode()
 
 
-@pytest.mark.timeout(300)
 async def test_a_bundle_starts_with_any_file_name(tmp_path: Path) -> None:
     name = '\N{GRINNING FACE} it\'s \\ "it".py'
     (tmp_path / name).write_text(

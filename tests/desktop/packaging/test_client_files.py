@@ -36,7 +36,6 @@ def test_the_client_file_is_the_one_that_claude_code_reads(project_folder: Path)
     assert server["env"] == {"SHELF_KEY": "${SHELF_KEY}"}
 
 
-@pytest.mark.timeout(300)
 async def test_the_command_in_the_client_file_starts_a_server(project_folder: Path) -> None:
     (server,) = json.loads(export(project_folder))["mcpServers"].values()
     env = get_clean_environment(SHELF_KEY=KEY)

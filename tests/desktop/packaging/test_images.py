@@ -78,7 +78,6 @@ def test_no_secret_is_in_it(project_folder: Path, monkeypatch: pytest.MonkeyPatc
     assert "# docker run --rm -i -e SHELF_KEY my-shelf" in text.splitlines()
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("is_given", [True, False])
 async def test_the_steps_of_a_dockerfile_give_a_working_server(
     project_folder: Path, tmp_path: Path, wheel: Path, is_given: bool

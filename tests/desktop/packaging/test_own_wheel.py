@@ -35,7 +35,6 @@ def read_files(wheel: Path) -> dict[str, bytes]:
     return {name: b"" if name.endswith("/METADATA") else content for name, content in files.items()}
 
 
-@pytest.mark.timeout(600)
 def test_the_wheel_of_an_editable_installation_is_the_one_that_pip_builds(tmp_path: Path, wheel: Path) -> None:
     made = release.build_wheel()
     (tmp_path / made.name).write_bytes(made.content)
@@ -47,7 +46,6 @@ def test_the_same_installation_gives_the_same_bytes() -> None:
     assert release.build_wheel() == release.build_wheel()
 
 
-@pytest.mark.timeout(600)
 async def test_a_bundle_installs_its_bridge_without_an_index_and_passes_it_on(
     shelf_bundle: Path, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.kits.paths import ROOT
 from tests.kits.web.browser import open_page
 from tests.kits.web.page_server import OtherClients, PageServer
 
-pytestmark = [pytest.mark.npm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.npm
 VIEWS = [
     "tools", "tools/take", "tools/order", "calls", "calls/1", "inbox", "decisions", "quarantine", "sources", "clients",
     "install", "lint", "settings",

@@ -22,7 +22,6 @@ MOST_COMPRESSED = 37_000
 
 
 @pytest.mark.npm
-@pytest.mark.timeout(300)
 def test_the_built_page_matches_its_sources(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     try:
         node = find_node()

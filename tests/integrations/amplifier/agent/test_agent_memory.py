@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import psutil
-import pytest
 
 from mcp_bridge import ToolCall
 from mcp_bridge._contracts.running_call import RunningCall
@@ -42,7 +41,6 @@ async def abandon_conversations(server: ServedPlan, count: int) -> None:
                 tasks.cancel_scope.cancel()
 
 
-@pytest.mark.timeout(300)
 async def test_memory_levels_off_under_abandoned_conversations(tmp_path: Path) -> None:
     server = serve(tmp_path, LOOK, "It says hello.", limits=SessionLimits(conversations=LIMIT))
     async with server.bridge.run_sources():
