@@ -24,7 +24,7 @@ from mcp_bridge._runtime.platform import system
 if TYPE_CHECKING:
     import socket
 
-    from mcp_bridge._runtime.platform.streams import Poll
+    from mcp_bridge._runtime.platform.streams import Poll, StreamWriter
 
 T = TypeVar("T")
 
@@ -32,8 +32,6 @@ HANG_UP_INTERVAL = 0.1
 """Seconds between two checks whether the writer has closed its end, while no input is read."""
 READ_SIZE = 65_536
 """The maximum number of bytes of one read."""
-WRITE_SIZE = 4_096
-"""PIPE_BUF, the number of bytes that a pipe takes without blocking when it polls as writable."""
 WRITE_AT_ONCE = 65_536
 """The maximum number of bytes to write before other tasks run."""
 
@@ -206,27 +204,22 @@ class Descriptor:
 
     def _write_some(self, view: memoryview) -> int:
         """Write to a descriptor that is ready, or in a thread. Return the number of written bytes."""
-        if not self._polls:
-            return os.write(self.fd, view[:WRITE_AT_ONCE])
-        count = os.write(self.fd, view[:WRITE_SIZE])
-        # Waiting for each piece would cost ten times as much as writing it.
-        return count + self.write_now(view[count:])
+        if self._polls:
+            return self._writer.write_now(view[:WRITE_AT_ONCE])
+        return os.write(self.fd, view[:WRITE_AT_ONCE])
 
-    def write_now(self, data: bytes | bytearray | memoryview) -> int:
+    def write_now(self, data: bytes | bytearray) -> int:
         """Write without waiting, and return the number of written bytes. Raises OSError when the reader has gone."""
         if not self._polls:
             return 0
-        view, count = memoryview(data)[:WRITE_AT_ONCE], 0
-        with view:
-            while count < len(view) and self._poll.poll(0):
-                count += os.write(self.fd, view[count : count + WRITE_SIZE])
-        return count
+        with memoryview(data)[:WRITE_AT_ONCE] as view:
+            return self._writer.write_now(view)
 
     @cached_property
-    def _poll(self) -> Poll:
+    def _writer(self) -> StreamWriter:
         from mcp_bridge._runtime.platform.streams import streams
 
-        return self._make_poll(streams.POLLOUT)
+        return streams.StreamWriter(self.fd)
 
     def _make_poll(self, events: int) -> Poll:
         """Return a poll of the descriptor for these events. A hang-up is always reported."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from mcp_bridge._runtime.stdio_descriptors import Descriptor, reserve_stdio
+from mcp_bridge._runtime.stdio_descriptors import WRITE_AT_ONCE, Descriptor, reserve_stdio
 from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
@@ -29,11 +32,33 @@ def open_pipe() -> Iterator[tuple[int, int]]:
                 os.close(end)
 
 
+@pytest.fixture(params=["pwritev2", "poll"])
+def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write without waiting as this system can, and as systems must that cannot."""
+
+    def fail(*args: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    if request.param == "poll":
+        monkeypatch.setattr(os, "pwritev", fail)
+
+
+@contextlib.contextmanager
+def open_sockets() -> Iterator[tuple[int, int]]:
+    source, sink = socket.socketpair()
+    with source:
+        yield source.fileno(), sink.detach()
+
+
 @BOTH_LOOPS
-async def test_output_larger_than_a_pipe_arrives_complete() -> None:
+@pytest.mark.usefixtures("way_of_writing")
+@pytest.mark.parametrize("connect", [open_pipe, open_sockets], ids=["pipe", "socket"])
+async def test_output_larger_than_a_pipe_arrives_complete(
+    connect: Callable[[], AbstractContextManager[tuple[int, int]]],
+) -> None:
     sent = bytes(range(256)) * 4096
     got = bytearray()
-    with open_pipe() as (source, sink):
+    with connect() as (source, sink):
         async with anyio.create_task_group() as tasks:
 
             async def write() -> None:
@@ -45,6 +70,19 @@ async def test_output_larger_than_a_pipe_arrives_complete() -> None:
                 while data := await Descriptor(source).read():
                     got += data
     assert bytes(got) == sent
+
+
+@pytest.mark.usefixtures("way_of_writing")
+def test_writing_now_fills_the_pipe_and_does_not_wait() -> None:
+    with open_pipe() as (source, sink):
+        descriptor = Descriptor(sink)
+        assert descriptor.write_now(b"x" * WRITE_AT_ONCE) == WRITE_AT_ONCE
+        assert descriptor.write_now(b"x") == 0
+        assert len(os.read(source, WRITE_AT_ONCE)) == WRITE_AT_ONCE
+        assert descriptor.write_now(b"y") == 1
+        os.close(source)
+        with pytest.raises(BrokenPipeError):
+            descriptor.write_now(b"z")
 
 
 @BOTH_LOOPS

@@ -33,8 +33,6 @@ from mcp_bridge._runtime.terminal_text import escape_text
 
 READ_SIZE = 65_536
 """The maximum number of bytes of one read."""
-WRITE_SIZE = 4_096
-"""PIPE_BUF: this much can be written without blocking once a descriptor polls as writable."""
 MAX_BUFFERED = 1024 * 1024
 """The number of bytes in the buffer for one side at which the relay stops reading from the other side."""
 MAX_SERVER_LINE = 1024**3
@@ -99,8 +97,6 @@ class Relay:
         self._is_over = False
         # A signal writes a byte to the second socket, which wakes the poll of the first one.
         self._wakeup, self._wake = socket.socketpair()
-        self._sink_poll = streams.make_poll()
-        self._sink_poll.register(self._sink.fileno(), streams.POLLOUT)
 
     def run(self) -> None:
         """Relay until the end of the input or a signal, and until requests in flight have their responses.
@@ -174,16 +170,10 @@ class Relay:
                 self._connect_to_server()
 
     def _write_to_client(self) -> None:
-        count = 0
-        with memoryview(self._to_client) as view:
-            try:
-                while count < len(view) and not self._is_over and self._sink_poll.poll(0):
-                    count += self._sink.write_some(view[count : count + WRITE_SIZE])
-            except BlockingIOError:
-                pass
-            except OSError:
-                self._is_over = True
-        del self._to_client[:count]
+        try:
+            del self._to_client[: self._sink.write_now(self._to_client)]
+        except OSError:
+            self._is_over = True
 
     # The methods below connect to the server, read from it and write to it.
 

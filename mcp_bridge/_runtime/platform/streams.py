@@ -8,7 +8,7 @@ if sys.platform == "win32":
 else:
     from mcp_bridge._runtime.platform import posix_streams as streams
 
-__all__ = ["Poll", "streams"]
+__all__ = ["Poll", "StreamWriter", "streams"]
 
 
 class Poll(Protocol):
@@ -20,4 +20,12 @@ class Poll(Protocol):
 
     def poll(self, timeout: float | None = None, /) -> list[tuple[int, int]]:
         """Return the descriptors with their events, after at most `timeout` milliseconds."""
+        ...
+
+
+class StreamWriter(Protocol):
+    """Writes to a standard stream (`streams.StreamWriter`)."""
+
+    def write_now(self, data: bytes | bytearray | memoryview, /) -> int:
+        """Write as much as the stream takes now, and return the number of bytes. Raises OSError without a reader."""
         ...

@@ -86,9 +86,12 @@ class ThreadedWriter:
         """Return the number for polls."""
         return self._socket.fileno()
 
-    def write_some(self, data: bytes | bytearray | memoryview) -> int:
-        """Write some bytes, and return their number. Raises BlockingIOError or OSError."""
-        return self._socket.send(data)
+    def write_now(self, data: bytes | bytearray | memoryview) -> int:
+        """Write as much as the stream takes now, and return the number of bytes. Raises OSError without a reader."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
 
     def flush(self) -> None:
         """Wait until everything is written, but no longer than a second. Nothing can be written afterwards."""
