@@ -142,27 +142,37 @@ class WorkerThreads:
         return False
 
     def _start_worker(self) -> None:
+        worker = _Worker()
         # The context is empty, because a host outlives the call that has started it.
         if self._is_asyncio:
-            host = self.loop.create_task(self._host_worker(), context=Context())
+            host = self.loop.create_task(self._host_worker(worker), context=Context())
             self._hosts.add(host)
-            host.add_done_callback(self._hosts.discard)
+            # If others cancel the task before its first step, none of its code runs, not even a `finally`.
+            host.add_done_callback(partial(self._end_host, worker))
         else:
             from trio.lowlevel import spawn_system_task
 
-            spawn_system_task(self._host_worker, context=Context())
+            spawn_system_task(self._host_on_trio, worker, context=Context())
 
-    async def _host_worker(self) -> None:
+    async def _host_on_trio(self, worker: _Worker) -> None:
+        try:
+            await self._host_worker(worker)
+        finally:
+            self._retire(worker)
+
+    async def _host_worker(self, worker: _Worker) -> None:
         """Keep a thread until it ends. Event loops cancel such tasks at their end."""
-        worker = _Worker(anyio.CancelScope())
+        worker.scope = anyio.CancelScope()
         try:
             with worker.scope:
                 await to_thread.run_sync(self._work, worker, abandon_on_cancel=True, limiter=self._unbounded)
         except RuntimeError as error:
             # The system has no more threads.
             self._fail_jobs(error)
-        finally:
-            self._retire(worker)
+
+    def _end_host(self, worker: _Worker, host: asyncio.Task[None]) -> None:
+        self._hosts.discard(host)
+        self._retire(worker)
 
     def _fail_jobs(self, error: Exception) -> None:
         """End the jobs in the queue with an error."""
@@ -263,8 +273,9 @@ class _Worker:
         is_retired: Whether the thread takes no further jobs.
     """
 
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self.scope = scope
+    scope: anyio.CancelScope
+
+    def __init__(self) -> None:
         self.alarm = threading.Lock()
         self.alarm.acquire()
         self.job: Job | None = None

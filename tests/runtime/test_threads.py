@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
@@ -277,6 +278,31 @@ async def test_a_function_fails_if_the_system_has_no_more_threads(
         with pytest.raises(RuntimeError, match="can't start new thread"):
             await threads.run(int)
     assert await threads.run(int) == 0
+
+
+async def test_no_function_is_lost_if_others_cancel_all_other_tasks(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("only asyncio lets others cancel tasks")
+    monkeypatch.setattr(worker_threads, "IDLE_TIMEOUT", 0.0003)
+    threads = ThreadPool(4)
+
+    async def call_often(number: int) -> None:
+        for _ in range(50):
+            assert await threads.run(time.sleep if number % 2 else int, 0) in (None, 0)
+
+    tasks = asyncio.all_tasks()
+    calls = {asyncio.create_task(call_often(number)) for number in range(8)}
+    with anyio.fail_after(TIMEOUT):
+        while not all(call.done() for call in calls):
+            # The first time, no host of a thread has had its first step.
+            await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - calls - tasks:
+                task.cancel()
+            await asyncio.sleep(0.001)
+    for call in calls:
+        call.result()
 
 
 async def test_threads_serve_one_event_loop_after_another(anyio_backend: str) -> None:
