@@ -166,8 +166,8 @@ class WorkerThreads:
         try:
             with worker.scope:
                 await to_thread.run_sync(self._work, worker, abandon_on_cancel=True, limiter=self._unbounded)
-        except RuntimeError as error:
-            # The system has no more threads.
+        except Exception as error:
+            # The system has no more threads, for example. Trying again would fail again.
             self._fail_jobs(error)
 
     def _end_host(self, worker: _Worker, host: asyncio.Task[None]) -> None:

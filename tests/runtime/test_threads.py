@@ -272,9 +272,13 @@ async def test_a_function_fails_if_the_system_has_no_more_threads(
 ) -> None:
     if anyio_backend == "trio":
         pytest.skip("trio may have an idle thread of an earlier test")
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
     threads = ThreadPool(1)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", partial(raise_error, RuntimeError("can't start new thread")))
+        patch.setattr(threading.Thread, "start", fail)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             await threads.run(int)
     assert await threads.run(int) == 0
