@@ -24,7 +24,7 @@ from mcp_bridge._runtime.platform import system
 if TYPE_CHECKING:
     import socket
 
-    from mcp_bridge._runtime.platform.streams import Poll, StreamWriter
+    from mcp_bridge._runtime.platform.streams import NonblockingWriter, Poll
 
 T = TypeVar("T")
 
@@ -216,7 +216,7 @@ class Descriptor:
             return self._writer.write_now(view)
 
     @cached_property
-    def _writer(self) -> StreamWriter:
+    def _writer(self) -> NonblockingWriter:
         from mcp_bridge._runtime.platform.streams import streams
 
         return streams.StreamWriter(self.fd)

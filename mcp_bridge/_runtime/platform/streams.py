@@ -8,7 +8,7 @@ if sys.platform == "win32":
 else:
     from mcp_bridge._runtime.platform import posix_streams as streams
 
-__all__ = ["Poll", "StreamWriter", "streams"]
+__all__ = ["NonblockingWriter", "Poll", "streams"]
 
 
 class Poll(Protocol):
@@ -23,7 +23,7 @@ class Poll(Protocol):
         ...
 
 
-class StreamWriter(Protocol):
+class NonblockingWriter(Protocol):
     """Writes to a standard stream (`streams.StreamWriter`)."""
 
     def write_now(self, data: bytes | bytearray | memoryview, /) -> int:
