@@ -39,7 +39,7 @@ from mcp_bridge._upstream.trust.screening import shorten_text
 logger = logging.getLogger("mcp_bridge.upstream")
 
 # Reading has no timeout, because a server may hold a stream open, and calls have their own time limits.
-TIMEOUT = httpx2.Timeout(10, read=None)
+TIMEOUT = httpx2.Timeout(30, read=None)
 CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 """Connections are not limited, because each call in flight needs one, and calls are limited themselves."""
 RETRY_INTERVAL, MAX_RETRY_INTERVAL = 1.0, 60.0

@@ -97,7 +97,7 @@ async def test_a_large_limit_is_enforced_too(tmp_path: Path) -> None:
     assert codes == [None] * 1001 + ["rate_limited"] * 2
 
 
-@pytest.mark.parametrize("limit", ["1/minute", "1001/minute"])
+@pytest.mark.parametrize("limit", ["1/hour", "1001/hour"])
 async def test_a_clock_that_is_set_back_does_not_make_callers_wait_longer(tmp_path: Path, limit: str) -> None:
     async with open_tools(tmp_path, TOOLS, {"rate_limit": {"limit": limit}}) as bridge:
         for _ in range(int(limit.partition("/")[0])):
@@ -105,7 +105,7 @@ async def test_a_clock_that_is_set_back_does_not_make_callers_wait_longer(tmp_pa
         two_days_ago = time.time() - 2 * 86400
         with patch("time.time", lambda: two_days_ago):
             error = (await call(bridge, "one")).error_text
-    assert 1 <= int(re.findall(r"Retry in (\d+) seconds", error)[0]) <= 120
+    assert 1 <= int(re.findall(r"Retry in (\d+) seconds", error)[0]) <= 2 * 3600
 
 
 async def test_calls_that_a_tool_makes_count(tmp_path: Path) -> None:
