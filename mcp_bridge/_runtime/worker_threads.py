@@ -32,6 +32,8 @@ from mcp_bridge._runtime.event_loop import is_on_asyncio
 
 IDLE_TIMEOUT = 1.0
 """Seconds until a thread without work returns to anyio."""
+HOST_NAME = "mcp-bridge thread"
+"""The name of the tasks that keep the threads."""
 
 
 class Job:
@@ -145,14 +147,14 @@ class WorkerThreads:
         worker = _Worker()
         # The context is empty, because a host outlives the call that has started it.
         if self._is_asyncio:
-            host = self.loop.create_task(self._host_worker(worker), context=Context())
+            host = self.loop.create_task(self._host_worker(worker), name=HOST_NAME, context=Context())
             self._hosts.add(host)
             # If others cancel the task before its first step, none of its code runs, not even a `finally`.
             host.add_done_callback(partial(self._end_host, worker))
         else:
             from trio.lowlevel import spawn_system_task
 
-            spawn_system_task(self._host_on_trio, worker, context=Context())
+            spawn_system_task(self._host_on_trio, worker, name=HOST_NAME, context=Context())
 
     async def _host_on_trio(self, worker: _Worker) -> None:
         try:

@@ -18,6 +18,7 @@ from mcp_bridge._contracts.question import Answer
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.agent.agent_tools import AgentCall
 from mcp_bridge._runtime.cancellation import CancellableBlock
+from mcp_bridge._runtime.worker_threads import HOST_NAME
 from mcp_bridge.amplifier.testing import wait_for
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_plans import ServedPlan
@@ -145,7 +146,8 @@ async def call_agent(server: ServedPlan, **arguments: Any) -> Any:
 
 
 def count_tasks() -> int:
-    return len(anyio.get_running_tasks())
+    """Count the tasks except those that keep idle threads."""
+    return sum(task.name != HOST_NAME for task in anyio.get_running_tasks())
 
 
 async def check_nothing_is_left(server: ServedPlan, model: ModelServer, tasks: int) -> None:
