@@ -13,7 +13,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.loops import BOTH_LOOPS
-from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools
+from tests.kits.upstream.trust_kit import ScriptedGateway, call_tool, describe_tool, list_tools, wait_for_names
 
 TOOLS = '''
 from mcp_bridge import CallContext, tool
@@ -109,4 +109,5 @@ async def test_an_override_is_no_change_of_the_definition(tmp_path: Path) -> Non
     for title in ("One", "Two"):
         gateway.options = {"overrides": {"read": {"title": title}}}
         async with connect(gateway.build()) as client:
+            await wait_for_names(client, "files__read")
             assert (await list_tools(client))["files__read"].title == title

@@ -16,6 +16,7 @@ from mcp.client import Client
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._settings import load
+from tests.kits.constants import TIMEOUT
 
 SERVER = Path(__file__).with_name("scripted_server.py")
 Json = dict[str, Any]
@@ -83,7 +84,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> Any:
     return text if result.is_error else json.loads(text)
 
 
-async def wait_for_names(client: Client, *names: str, seconds: float = 20) -> None:
+async def wait_for_names(client: Client, *names: str, seconds: float = TIMEOUT) -> None:
     """Wait until exactly these tools are listed."""
     with anyio.fail_after(seconds):
         while set(await list_tools(client)) != set(names):  # noqa: ASYNC110 - what a client sees
