@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ def relay_stderr(descriptor: int = 2) -> Iterator[None]:
 
     Terminals and files need no relay, because writing to them does not block.
     """
-    if not _may_block(descriptor):
+    if not system.may_block(descriptor):
         yield
         return
     relay = StderrRelay(os.dup(descriptor))
@@ -127,15 +126,3 @@ def _can_write(descriptor: int, timeout: float) -> bool:
     poll = streams.make_poll()
     poll.register(descriptor, streams.POLLOUT)
     return bool(poll.poll(timeout * 1000))
-
-
-def _may_block(descriptor: int) -> bool:
-    """Whether the descriptor is a pipe or a socket, on a system where these can be polled."""
-    if not system.POLLS_PIPES:
-        return False
-    try:
-        mode = os.fstat(descriptor).st_mode
-    except OSError:
-        # The descriptor is closed.
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

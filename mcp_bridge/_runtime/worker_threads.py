@@ -67,6 +67,8 @@ class Job:
             self.result = self.context.run(self.function, *self.args)
         except BaseException as error:
             self.error = error
+        # A variable of the context refers to the job. Without this circle, the arguments are freed immediately.
+        del self.context, self.function, self.args
 
     def end(self) -> None:
         """Report the end to the task. This runs in the event loop."""
@@ -125,6 +127,11 @@ class WorkerThreads:
     def _submit(self, job: Job) -> None:
         with self._lock:
             self._queue.append(job)
+        self._serve_queue()
+
+    def _serve_queue(self) -> None:
+        """Make a thread come to the queue if it has jobs."""
+        with self._lock:
             needs_thread = self._call_worker()
         if needs_thread:
             self._start_worker()
@@ -197,12 +204,6 @@ class WorkerThreads:
         # If the host was cancelled alone, another thread serves the queue. If the event loop ends, the tasks of the
         # jobs are cancelled too, and the next iteration finds an empty queue.
         self._call_soon(self._serve_queue)
-
-    def _serve_queue(self) -> None:
-        with self._lock:
-            needs_thread = self._call_worker()
-        if needs_thread:
-            self._start_worker()
 
     def _work(self, worker: _Worker) -> None:
         """Run jobs in this thread until it has none for a while, or is retired."""

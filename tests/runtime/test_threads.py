@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
@@ -241,6 +243,27 @@ async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() 
 
     assert await count_threads(threading.get_ident) <= 2
     assert await count_threads(meet) == 8
+
+
+async def test_arguments_and_results_are_freed_without_garbage_collection() -> None:
+    class Value:
+        pass
+
+    threads, values = ThreadPool(1), weakref.WeakSet[Value]()
+
+    def replace(value: Value) -> Value:
+        values.add(value)
+        result = Value()
+        values.add(result)
+        return result
+
+    gc.disable()
+    try:
+        await threads.run(replace, Value())
+        await threads.run(int)
+        assert len(values) == 0
+    finally:
+        gc.enable()
 
 
 async def test_nothing_is_left_of_a_thread_without_work(monkeypatch: pytest.MonkeyPatch) -> None:

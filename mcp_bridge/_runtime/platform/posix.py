@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
 
 assert sys.platform != "win32"
@@ -223,6 +224,16 @@ def copy_owner(source: os.stat_result, target: Path) -> None:
 def redirect_descriptor(source: int, target: int) -> None:
     """Let a standard stream of this process, and of its future children, be `source`."""
     os.dup2(source, target, inheritable=True)
+
+
+def may_block(descriptor: int) -> bool:
+    """Whether writing may have to wait for a reader: the descriptor is a pipe or a socket."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        # The descriptor is closed.
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def has_terminal() -> bool:

@@ -6,10 +6,11 @@ import contextlib
 import errno
 import os
 import select
-import stat
 import sys
 
 assert sys.platform != "win32"
+
+from mcp_bridge._runtime.platform import posix
 
 POLLIN, POLLOUT, POLLERR, POLLNVAL = select.POLLIN, select.POLLOUT, select.POLLERR, select.POLLNVAL
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ESPIPE, errno.EPERM})
@@ -19,15 +20,6 @@ _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ES
 def make_poll() -> select.poll:
     """Return an object that waits for events of sockets and of the streams below."""
     return select.poll()
-
-
-def _is_pipe_or_socket(descriptor: int) -> bool:
-    try:
-        mode = os.fstat(descriptor).st_mode
-    except OSError:
-        # The descriptor is closed.
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 class StreamReader:
@@ -54,7 +46,7 @@ class StreamWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._supports_nowait = _is_pipe_or_socket(descriptor)
+        self._supports_nowait = posix.may_block(descriptor)
         self._poll: select.poll | None = None
 
     def fileno(self) -> int:

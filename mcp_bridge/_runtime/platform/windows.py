@@ -243,6 +243,11 @@ def redirect_descriptor(source: int, target: int) -> None:
         kernel32.set_standard_handle(target)
 
 
+def may_block(descriptor: int) -> bool:
+    """Return False, because pipes cannot be polled here, and so nothing can write to them without waiting."""
+    return False
+
+
 def has_terminal() -> bool:
     return False
 
