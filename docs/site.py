@@ -14,7 +14,8 @@ PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages of the repository's root, and the examples in `config/`."""
+    """Add the pages of the root, the examples in `config/`, and the icon of the web page as the logo."""
+    files.append(File.generated(config, "images/icon.svg", abs_src_path=str(ROOT / "web" / "icon.svg")))
     for name, page in PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
     for path in sorted((ROOT / "config").iterdir()):
