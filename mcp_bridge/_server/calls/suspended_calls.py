@@ -14,7 +14,7 @@ In 2026-07-28 a server cannot send requests. A call that asks the user something
 
 Another instance has no such task, and starts the call again from the `CallState`: the answers in it settle the
 questions the code asks again, each by its key and digest. This is possible only until the handler has begun, or after
-it has returned `NeedsInput` (docs/architecture.md, decisions 15 and 16).
+it has returned `NeedsInput` (docs/decisions/suspended-calls.md and docs/decisions/resuming-elsewhere.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The intended differences between the engine and the SDK's server, each with its reason.
 
-The engine is right in all of them, by the specification or by a decision of this project (docs/architecture.md). P10
-and other numbers are traps of the SDK's server.
+The engine is right in all of them, by the specification or by a decision of this project (docs/decisions). P10 and
+other numbers are traps of the SDK's server.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ DIFFERENCES = (
     ListedDifference(
         "request and response",
         "A message with a method and a result is no message of JSON-RPC (sections 4 and 5), and a gateway could read "
-        "it as the other kind (decision 23). The SDK takes it for a request.",
+        "it as the other kind (docs/decisions/one-parser.md). The SDK takes it for a request.",
         _is_ambiguous,
     ),
     ListedDifference(
@@ -288,8 +288,8 @@ DIFFERENCES = (
     ),
     ListedDifference(
         "used state",
-        "A request state is valid once (decision 15), so that no answer of the user counts twice. The SDK accepts it "
-        "until it expires.",
+        "A request state is valid once, so that no answer of the user counts twice "
+        "(docs/decisions/suspended-calls.md). The SDK accepts it until it expires.",
         _is_used_state,
     ),
     ListedDifference(
@@ -345,12 +345,12 @@ DIFFERENCES = (
     ListedDifference(
         "duplicate key",
         "The names in an object should be unique (RFC 8259, section 4): another reader may use the other value "
-        "(decision 23).",
+        "(docs/decisions/one-parser.md).",
         _has_duplicate_key,
     ),
     ListedDifference(
         "ambiguous case",
-        "Readers that ignore case would understand the message differently (decision 23).",
+        "Readers that ignore case would understand the message differently (docs/decisions/one-parser.md).",
         _has_ambiguous_case,
     ),
     ListedDifference(
