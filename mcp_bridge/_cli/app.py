@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from mcp_bridge._cli import desktop_options, options
-from mcp_bridge._cli.help import PlainCommand, PlainGroup
+from mcp_bridge._cli.groups import DefaultGroup, FormatGroup, RootGroup, ServeCommand, ServerCommand
+from mcp_bridge._cli.help import FULL_HELP, PlainCommand, PlainGroup
 from mcp_bridge._cli.parameters import Argument
 from mcp_bridge._cli.serve_options import ServeOptions
-from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._version import __version__
 
@@ -75,110 +74,6 @@ IMPORT_COMMANDS: Mapping[str, Command] = {
     "openapi": Command(desktop_options.OpenApiImportOptions, "openapi_import:import_document"),
     "command": Command(desktop_options.ImportCommandOptions, "drafting.command:import_command"),
 }
-_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
-"""Commands of FastMCP, and the commands here that do the same."""
-
-
-class RootGroup(PlainGroup):
-    """The command itself."""
-
-    sections: ClassVar[Mapping[str, Sequence[str]]] = {
-        "Start": ("init", "import", "dev", "login"),
-        "Serve": ("serve", "top", "worker", "shared", "approvals", "trust", "audit"),
-        "Try": ("list", "call", "explain", "read", "get"),
-        "Check": ("validate", "doctor", "module"),
-        "Connect clients": ("install", "uninstall"),
-        "Publish": ("export", "schema"),
-    }
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command. Raises ConfigError for a file in its place, and for a command of FastMCP."""
-        if args and args[0] not in self.commands:
-            # Imported late, so that `--help` stays fast.
-            from mcp_bridge._cli.server_address import is_target
-
-            word = args[0]
-            if word in _FASTMCP_COMMANDS:
-                raise ConfigError(f"unknown command '{word}'", hint=f"Did you mean '{_FASTMCP_COMMANDS[word]}'?")
-            if is_target(word) and "://" not in word:
-                hint = f"Serve it with: {shlex.join(['mcp-bridge', 'serve', word])}"
-                raise ConfigError(f"'{word}' is not a command", hint=hint)
-        return super().resolve_command(ctx, args)
-
-
-class FormatGroup(PlainGroup):
-    """A group whose commands are formats. Its errors list the formats, or those with an option."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a format. Raises ConfigError for an unknown format or an option of other formats."""
-        if args and args[0] not in self.commands:
-            formats = ", ".join(self.commands)
-            raise ConfigError(f"unknown format '{args[0]}'", where="FORMAT", hint=f"Use one of: {formats}")
-        command = super().resolve_command(ctx, args)
-        options: dict[str, set[str]] = {}
-        for name, subcommand in self.commands.items():
-            options[name] = set()
-            for parameter in subcommand.params:
-                options[name].update(parameter.opts, parameter.secondary_opts)
-        for word in args[1:]:
-            if word == "--":
-                break
-            option = word.partition("=")[0]
-            # The parser reports options that no format has.
-            formats_with_option = [
-                name for name in self.commands if option.startswith("--") and option in options[name]
-            ]
-            if formats_with_option and args[0] not in formats_with_option:
-                hint = f"These formats have it: {', '.join(formats_with_option)}"
-                raise ConfigError(f"'{args[0]}' has no option {option}", where=option, hint=hint)
-        return command
-
-
-class DefaultGroup(PlainGroup):
-    """A group whose first command is the default."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `approvals FILE` as `approvals answer FILE`."""
-        if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
-            args = [next(iter(self.commands)), *args]
-        return super().parse_args(ctx, args)
-
-
-class ServerCommand(PlainCommand):
-    """A command for any MCP server. Words after `--` are the command that starts the server."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `-- WORD ...` as `--command 'WORD ...'`, except while a shell completes the words."""
-        if "--" in args and not ctx.resilient_parsing:
-            end = args.index("--")
-            args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
-        return super().parse_args(ctx, args)
-
-
-class ServeCommand(PlainCommand):
-    """The command `serve`. Its errors explain options of the same command in other MCP frameworks."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises ConfigError for `--port`, `--host` and `--transport`."""
-        values: dict[str, str] = {}
-        for index, word in enumerate(args):
-            name, equals, value = word.partition("=")
-            if name in ("--port", "--host", "--transport"):
-                if not equals and index + 1 < len(args):
-                    value = args[index + 1]
-                values.setdefault(name, value)
-        if not values or ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        host, port = values.get("--host", ""), values.get("--port", "")
-        if values.get("--transport") == "stdio" and not host and not port:
-            hint = "Leave it out: stdio is the default"
-        else:
-            address = port or "8808"
-            if host:
-                address = f"[{host}]:{address}" if ":" in host else f"{host}:{address}"
-            hint = f"Serve over HTTP with: --http {address}"
-        option = next(iter(values))
-        raise ConfigError(f"'serve' has no option {option}", where=option, hint=hint)
 
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
@@ -205,8 +100,11 @@ def _make_callback(command: Command) -> Callable[..., None]:
     hints: dict[str, Any] = {"context": typer.Context}
     for name, hint in get_type_hints(command.options, include_extras=True).items():
         value_type, parameter = get_args(hint)
-        make_parameter = typer.Argument if isinstance(parameter, Argument) else typer.Option
-        hints[name] = Annotated[value_type, make_parameter(*parameter.names, **parameter.settings)]
+        if isinstance(parameter, Argument):
+            settings = {"metavar": name.upper(), **parameter.settings}
+            hints[name] = Annotated[value_type, typer.Argument(**settings)]
+        else:
+            hints[name] = Annotated[value_type, typer.Option(*parameter.names, **parameter.settings)]
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     fields = [context, *get_signature(command.options).parameters.values()]
     run_command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -222,7 +120,6 @@ app = typer.Typer(
     # With rich, `--help` takes three times as long.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -244,7 +141,7 @@ _GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
 )  # fmt: skip
 _add_commands(app, COMMANDS)
 for _name, _commands, _class, _help in _GROUPS:
-    _group = typer.Typer(name=_name, cls=_class, help=_help, rich_markup_mode=None, no_args_is_help=True)
+    _group = typer.Typer(name=_name, cls=_class, help=_help, rich_markup_mode=None)
     _add_commands(_group, _commands)
     app.add_typer(_group)
 
@@ -255,10 +152,20 @@ def _print_version(is_given: bool) -> None:
         raise typer.Exit
 
 
+def _print_full_help(context: typer.Context, is_given: bool) -> None:
+    if is_given:
+        context.meta[FULL_HELP] = True
+        print(context.get_help())
+        raise typer.Exit
+
+
 @app.callback()
 def accept_common_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    help_all: Annotated[
+        bool, typer.Option("--help-all", callback=_print_full_help, is_eager=True, help="Explain every command.")
     ] = False,
 ) -> None:
     """Accept the options of every command."""

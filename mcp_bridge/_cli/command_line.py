@@ -34,4 +34,4 @@ def _run_command(words: Sequence[str], guard: Supervisor | None) -> None:
         from mcp_bridge._cli.app import app
 
         enable_collections()
-        app(obj=guard)
+        app(obj=guard, prog_name="mcp-bridge")

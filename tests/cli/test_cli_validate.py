@@ -209,21 +209,31 @@ def test_the_schema_of_the_settings_accepts_valid_and_rejects_invalid_settings(r
     ("arguments", "code", "out", "err"),
     [
         (["--version"], 0, r"mcp-bridge \d+\.\d+\.\d+\n", ""),
-        (["--help"], 0, "Usage: .*Options:.*serve.*list.*call.*validate.*doctor.*schema.*", ""),
+        (["--help"], 0, "Usage: .*init.*call.*serve.*doctor.*list.*validate.*schema.*Options:.*", ""),
         (["serve", "-h"], 0, "Usage: .*--http.*--token-env.*--reload.*--log-level.*--log-file.*", ""),
-        ([], 2, "", "Usage: .*Serve:.*"),
-        (["nonsense"], 2, "", ".*No such command 'nonsense'.*"),
+        ([], 2, "", "Usage: .*Everyday commands:.*"),
+        (["xyz"], 2, "", r"mcp-bridge: unknown command 'xyz'\. See mcp-bridge --help\n"),
+        (["instal"], 2, "", r"mcp-bridge: unknown command 'instal'\. Did you mean 'install'\?\n"),
+        (["module", "lok"], 2, "", r"mcp-bridge: unknown command 'lok'\. Did you mean 'lock'\?\n"),
         (["run", "server.py"], 2, "", r"mcp-bridge: unknown command 'run'\. Did you mean 'serve'\?\n"),
         (["server.py"], 2, "", ".*Serve it with: mcp-bridge serve server.py\n"),
-        (["list", "--nonsense"], 2, "", ".*No such option: --nonsense.*"),
-        (["call"], 2, "", ".*Missing argument.*"),
+        (["--verson"], 2, "", r"mcp-bridge: 'mcp-bridge' has no option --verson\. Did you mean --version\?\n"),
+        (["list", "--xyz"], 2, "", r"mcp-bridge: 'list' has no option --xyz\. See mcp-bridge list --help\n"),
+        (["list", "--jsn"], 2, "", r"mcp-bridge: 'list' has no option --jsn\. Did you mean --json\?\n"),
+        (["import", "--scop", "user"], 2, "", r"mcp-bridge: 'import clients' has no option --scop\. .*"),
+        (["audit", "-x"], 2, "", r"mcp-bridge: 'audit' has no option -x\. .*"),
+        (["call"], 2, "", r"mcp-bridge: missing argument '\[TARGET\] TOOL .*'\. See mcp-bridge call --help\n"),
+        (["login"], 2, "", r"mcp-bridge: missing argument 'SERVER'\. See mcp-bridge login --help\n"),
+        (["list", "--tag"], 2, "", r"mcp-bridge: option '--tag' requires an argument\. See .*\n"),
+        (["doctor", "a.py", "b.py"], 2, "", r"mcp-bridge: too many arguments: b\.py\. See .*\n"),
+        (["dev", "--port", "99999"], 2, "", r"mcp-bridge: invalid value for '--port': .* 65535\. See .*\n"),
     ],
 )
 def test_help_is_on_stdout_and_usage_errors_are_on_stderr(
     tmp_path: Path, run_here: RunHere, arguments: list[str], code: int, out: str, err: str
 ) -> None:
     result = run_here(*arguments)
-    assert result.code == code
+    assert result.code == code, result.err
     assert re.fullmatch(out, result.out, re.DOTALL), result.out
     assert re.fullmatch(err, result.err, re.DOTALL), result.err
 

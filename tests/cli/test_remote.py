@@ -209,7 +209,7 @@ def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["--port", "9000"], "--port: 'serve' has no option --port. Serve over HTTP with: --http 9000"),
+        (["--port", "9000"], "'serve' has no option --port. Serve over HTTP with: --http 9000"),
         (["--transport=http", "--host", "::1"], "Serve over HTTP with: --http [::1]:8808"),
         (
             ["--transport", "stdio"],

@@ -264,9 +264,9 @@ def test_a_version_that_is_not_semantic_is_rejected_before_any_source_starts(pro
         (["none.py"], "'none.py' does not exist"),
         (
             ["--strict"],
-            "--strict: 'dockerfile' has no option --strict. These formats have it: tools",
+            "'dockerfile' has no option --strict. These formats have it: tools",
         ),
-        (["--author", "me"], "--author: 'dockerfile' has no option --author. These formats have it: mcpb"),
+        (["--author", "me"], "'dockerfile' has no option --author. These formats have it: mcpb"),
     ],
 )
 def test_invalid_options_are_reported(project_folder: Path, args: list[str], message: str) -> None:

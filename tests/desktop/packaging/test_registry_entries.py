@@ -113,7 +113,7 @@ def test_a_blank_description_counts_as_missing(project_folder: Path) -> None:
         ),
         (["--namespace", f"{'a' * 200}.b"], "--namespace: the name has 211 characters"),
         ([*MINE, "--description", "x" * 101], "--description: the description has 101 characters"),
-        ([*MINE, "--http"], "--http: 'server-json' has no option --http. These formats have it: dockerfile"),
+        ([*MINE, "--http"], "'server-json' has no option --http. These formats have it: dockerfile"),
     ],
 )
 def test_entries_that_the_registry_would_reject_are_reported(
