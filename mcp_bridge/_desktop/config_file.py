@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -23,11 +24,12 @@ from mcp_bridge._settings.documents.syntax import FileChanged, UnsafeEdit
 MAX_BYTES = 64 << 20
 MAX_BACKUPS = 3
 """The number of backups of a file that are kept."""
-BACKUP_SUFFIX = ".mcp-bridge-backup-"
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PRIVATE = 0o600
+_LONGEST_PATH = 200
+"""The maximum number of bytes of a path in the name of a backup. A longer one has a hash in place of its folders."""
 _NO_FILE = "not a file but a folder, a pipe or a device"
 _MOVE_IT = "Move it out of the way."
 
@@ -62,14 +64,12 @@ def load_file(path: Path) -> FileSnapshot:
     return FileSnapshot(path=path, target=target, content=content, bom=bom, existed=True, raw=raw)
 
 
-def save_file(
-    path: Path, old: FileSnapshot, new: str | None, *, backup: bool, backup_folder: Path | None = None
-) -> Path | None:
+def save_file(path: Path, old: FileSnapshot, new: str | None, *, backup_folder: Path | None = None) -> Path | None:
     """Replace the text of a file, or remove the file if `new` is None. Return the path of the backup.
 
     `old` is the file as it was read. An equal text is not written. A new file can be read only by its owner, and
     missing folders are created. If the path is a link, the file is emptied instead of removed. Without `backup_folder`,
-    the backup is next to the file.
+    there is no backup.
 
     Raises ConfigError, and changes nothing, if another program has changed the file since it was read, the file is
     read-only, or the disk is full.
@@ -82,7 +82,7 @@ def save_file(
     old_content = old.raw if old.existed else None
     if data == old_content:
         return None
-    return _replace_file(old, data, old_content, backup=backup, backup_folder=backup_folder)
+    return _replace_file(old, data, old_content, backup_folder=backup_folder)
 
 
 def restore_file(old: FileSnapshot) -> None:
@@ -91,7 +91,7 @@ def restore_file(old: FileSnapshot) -> None:
         current_content = _read_bytes(old.target, old.path)
     before = old.raw if old.existed else None
     if current_content != before:
-        _replace_file(old, before, current_content, backup=False)
+        _replace_file(old, before, current_content)
 
 
 def list_missing_folders(path: Path) -> list[Path]:
@@ -108,31 +108,37 @@ def remove_empty_folders(path: Path, made: Sequence[str]) -> None:
             folder.rmdir()
 
 
-def write_backup(old: FileSnapshot, folder: Path | None = None) -> Path | None:
-    """Write a backup of the file as it was read, next to it or into `folder`. Return its path; None without a file.
+def write_backup(old: FileSnapshot, folder: Path) -> Path | None:
+    """Write a backup of the file as it was read into a folder. Return its path; None without a file.
 
-    Only the newest `MAX_BACKUPS` are kept. Raises ConfigError.
+    Its name has the path of the file, because the folder has the backups of all clients. Only its owner can read it: a
+    client's file may have the secrets of other servers. Only the newest `MAX_BACKUPS` are kept. Raises ConfigError.
     """
     if not old.existed:
         return None
-    with _convert_os_errors(old.path, "backed up"):
-        mode = stat.S_IMODE(old.target.stat().st_mode) & _PRIVATE
-        base = old.target
-        if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            base = folder / f"{hashlib.sha256(os.fsencode(old.target)).hexdigest()[:12]}-{old.target.name}"
-        copy = _write_backup_copy(old, base, mode)
+    with _convert_os_errors(folder, "written", hint="Without a backup, no file is changed. Make the folder writable."):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        prefix = f"{_flatten_path(old.target)}."
+        copy = _write_backup_copy(old, folder, prefix)
         # The newest backup stays, even if it looks old because the clock was set back.
-        prefix = f"{base.name}{BACKUP_SUFFIX}"
-        others = sorted(path for path in base.parent.iterdir() if path.name.startswith(prefix) and path != copy)
+        others = sorted(path for path in folder.iterdir() if path.name.startswith(prefix) and path != copy)
         for path in others[: 1 - MAX_BACKUPS]:
             with contextlib.suppress(OSError):
                 path.unlink()
         return copy
 
 
+def _flatten_path(path: Path) -> str:
+    """Return a path as the name of a file: `home%ann%.cursor%mcp.json`."""
+    name = re.sub(r"[/\\:]+", "%", str(path)).strip("%")
+    encoded_path = os.fsencode(path)
+    if len(encoded_path) <= _LONGEST_PATH:
+        return name
+    return f"{hashlib.sha256(encoded_path).hexdigest()[:12]}%{path.name[-40:]}"
+
+
 def _replace_file(
-    old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup: bool, backup_folder: Path | None = None
+    old: FileSnapshot, data: bytes | None, expected: bytes | None, *, backup_folder: Path | None = None
 ) -> Path | None:
     """Replace the content of a file by `data`, if it still is `expected`. None means that there is no file."""
     copy = None
@@ -144,7 +150,7 @@ def _replace_file(
             old.target.parent.mkdir(parents=True, exist_ok=True)
             if data is not None:
                 new = _write_temporary_file(old.target, data)
-            if backup:
+            if backup_folder is not None:
                 copy = write_backup(old, backup_folder)
             if _read_bytes(old.target, old.path) != expected or _resolve_target(old.path) != old.target:
                 raise FileChanged("another program has just changed it", path=str(old.path), hint="Retry.")
@@ -246,13 +252,13 @@ def _write_temporary_file(target: Path, data: bytes) -> Path:
     return new
 
 
-def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
+def _write_backup_copy(old: FileSnapshot, folder: Path, prefix: str) -> Path:
     for _ in range(100):
         timestamp = time.time_ns()
         when = time.strftime("%Y%m%d-%H%M%S", time.localtime(timestamp // 10**9))
-        copy = base.with_name(f"{base.name}{BACKUP_SUFFIX}{when}-{timestamp % 10**9:09}")
+        copy = folder / f"{prefix}{when}-{timestamp % 10**9:09}"
         try:
-            file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.OPEN_BINARY, mode or _PRIVATE)
+            file = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.OPEN_BINARY, _PRIVATE)
         except FileExistsError:
             continue
         try:
@@ -268,9 +274,9 @@ def _write_backup_copy(old: FileSnapshot, base: Path, mode: int) -> Path:
 
 
 @contextlib.contextmanager
-def _convert_os_errors(path: Path, action: str) -> Iterator[None]:
+def _convert_os_errors(path: Path, action: str, *, hint: str = "") -> Iterator[None]:
     """Raise errors of the system as ConfigError with the path."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"cannot be {action}: {error.strerror or error}", path=str(path)) from None
+        raise ConfigError(f"cannot be {action}: {error.strerror or error}", path=str(path), hint=hint) from None

@@ -130,12 +130,11 @@ def apply_installation(
     if plan.action == "none":
         return InstallationResult()
     file = plan.file
-    folder = journal.backup_folder if plan.place.scope == "project" else None
     with raise_as_unsafe(file.path):
         if plan.command is None:
-            backup = config_file.save_file(file.path, file, plan.text, backup=True, backup_folder=folder)
+            backup = config_file.save_file(file.path, file, plan.text, backup_folder=journal.backup_folder)
         else:
-            backup = config_file.write_backup(file, folder)
+            backup = config_file.write_backup(file, journal.backup_folder)
     if plan.command is not None:
         _run_command(plan, plan.command, machine)
     return InstallationResult(

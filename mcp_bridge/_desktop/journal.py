@@ -55,7 +55,7 @@ class InstallationJournal:
 
     @property
     def backup_folder(self) -> Path:
-        """The folder for backups of files in repositories, and in folders to remove."""
+        """The folder for backups of the files of all clients."""
         return self._folder / "backups"
 
     def store_record(self, record: InstallationRecord) -> None:

@@ -148,14 +148,11 @@ def apply_removal(removal: RemovalPlan, machine: Machine, journal: InstallationJ
     note = None
     if removal.command is not None:
         note = _run_command(removal, removal.command, machine)
-    is_project = removal.server.place.scope == "project"
-    # The folder of the file may be removed too, so a backup in it would be lost.
-    folder = journal.backup_folder if is_project or removal.text is None else None
     with raise_as_unsafe(file.path):
         if removal.command is None or note is not None:
-            backup = config_file.save_file(file.path, file, removal.text, backup=True, backup_folder=folder)
+            backup = config_file.save_file(file.path, file, removal.text, backup_folder=journal.backup_folder)
         else:
-            backup = config_file.write_backup(file, folder)
+            backup = config_file.write_backup(file, journal.backup_folder)
     if removal.record is not None:
         if not os.path.lexists(file.path):
             config_file.remove_empty_folders(file.path, removal.record.made_folders)

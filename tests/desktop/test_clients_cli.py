@@ -277,8 +277,20 @@ def test_an_installation_succeeds_without_a_writable_journal(user: ClientHome) -
     state.write_text("in the way")
     result = user.run("install", "cursor", user.settings)
     assert "could not be recorded" in result.stderr
-    user.run("uninstall", "cursor")
-    assert "shelf" not in user.path("cursor").read_text()
+    assert "shelf" in user.path("cursor").read_text()
+
+
+def test_a_file_is_not_changed_if_its_backup_cannot_be_written(user: ClientHome) -> None:
+    before = read_golden_file("cursor", "before", user)
+    path = user.write_file("cursor", before)
+    state = user.home / ".local" / "state"
+    state.parent.mkdir()
+    state.write_text("in the way")
+    result = user.run("install", "cursor", user.settings, check=1)
+    assert f"{state}/mcp-bridge/backups" in result.stderr
+    assert "Without a backup, no file is changed." in result.stderr
+    assert str(COMMAND) in result.stdout
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("words", [["install"], ["install", "cursor", "shelf.yaml"], ["uninstall", "cursor"]])

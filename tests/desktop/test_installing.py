@@ -15,10 +15,10 @@ EXAMPLES = ("cursor", "zed", "goose", "codex", "continue")
 FOREIGN = "not-to-be-shown"
 
 
-def list_backups(path: Path, user: ClientHome | None = None) -> list[Path]:
-    """Return the backups next to a file, and those in the user's state folder."""
-    state_backups = (user.home / ".local").rglob(f"*{path.name}.mcp-bridge-backup-*") if user is not None else ()
-    return [*(beside for beside in path.parent.iterdir() if "backup" in beside.name), *state_backups]
+def list_backups(path: Path, user: ClientHome) -> list[Path]:
+    """Return the backups of a file. They have its path in their names."""
+    name = str(path.resolve()).strip("/").replace("/", "%")
+    return sorted((user.home / ".local/state/mcp-bridge/backups").glob(f"{name}.*"))
 
 
 def use_crlf(content: bytes) -> bytes:
@@ -39,7 +39,6 @@ def test_an_entry_is_installed_and_removed_without_changing_another_byte(
     assert path.read_bytes().decode() == after.decode()
     (backup,) = list_backups(path, user)
     assert backup.read_bytes() == before
-    backup.unlink()
     user.run("uninstall", client, "--scope", scope)
     assert path.read_bytes().decode() == before.decode()
 
@@ -91,12 +90,12 @@ def test_a_byte_order_mark_stays(case: str, user: ClientHome) -> None:
 def test_a_second_installation_reports_this_and_writes_nothing(case: str, user: ClientHome) -> None:
     path = user.write_file(case, read_golden_file(case, "before", user))
     user.run("install", case, user.settings)
-    (backup,) = list_backups(path)
+    (backup,) = list_backups(path, user)
     first = path.stat()
     result = user.run("install", case, user.settings)
     assert "already installed" in result.stderr
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (first.st_mtime_ns, first.st_ino)
-    assert list_backups(path) == [backup]
+    assert list_backups(path, user) == [backup]
 
 
 @pytest.mark.parametrize("case", EXAMPLES)

@@ -84,8 +84,7 @@ def test_the_clients_command_adds_and_removes_the_entry(case: str, user: ClientH
     result = user.run("install", client, user.settings, "--scope", scope, USE)
     assert "installed: 'shelf'" in result.stderr
     assert read_call(user) == ["mcp", "add", "--scope", scope, "shelf", "--", str(COMMAND), "serve", str(user.settings)]
-    folder = user.home / ".local" if scope == "project" else path.parent
-    (backup,) = (item for item in folder.rglob("*backup-*") if path.name in item.name)
+    (backup,) = (user.home / ".local/state/mcp-bridge/backups").iterdir()
     assert backup.read_bytes() == before
     user.run("uninstall", client, "--scope", scope, USE)
     assert read_call(user) == ["mcp", "remove", "--scope", scope, "shelf"]

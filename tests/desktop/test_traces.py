@@ -1,22 +1,21 @@
-"""Nothing remains in a repository or a home folder: no backup in a project, and no empty folder."""
+"""Nothing remains in a repository or a client's folder: no backup and no empty folder."""
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
 
 from tests.kits.clients.clients_running import FILES, ClientHome, read_golden_file, split_case
 
-PROJECT = [case for case in FILES if split_case(case)[1] == "project"]
-
 
 def list_user_files(user: ClientHome) -> list[Path]:
     return [path for path in user.files() if path.relative_to(user.home.parent).parts[0] in ("home", "project")]
 
 
-@pytest.mark.parametrize("case", PROJECT)
-def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, user: ClientHome) -> None:
+@pytest.mark.parametrize("case", FILES)
+def test_backups_are_in_the_users_state_folder_and_only_the_user_can_read_them(case: str, user: ClientHome) -> None:
     client, scope = split_case(case)
     before = read_golden_file(case, "before", user)
     path = user.write_file(case, before)
@@ -24,7 +23,7 @@ def test_the_backup_of_a_projects_file_is_in_the_users_state_folder(case: str, u
     backup = Path(user.json("install", client, user.settings, "--scope", scope)["backup"])
     assert backup.is_relative_to(user.home / ".local" / "state")
     assert backup.read_bytes() == before
-    assert backup.stat().st_mode & 0o077 == 0
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     after = path.read_bytes()
     (removed,) = user.json("uninstall", client, "--scope", scope)["removed"]
     assert Path(removed["backup"]).read_bytes() == after
@@ -62,8 +61,8 @@ def test_earlier_folders_and_used_folders_stay(user: ClientHome) -> None:
     assert [*(user.project / ".vscode").iterdir()] == [user.project / ".vscode" / "settings.json"]
 
 
-def test_only_the_newest_backups_of_each_project_are_kept(user: ClientHome) -> None:
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_only_the_newest_backups_of_each_file_are_kept(scope: str, user: ClientHome) -> None:
     for name in ("one", "two", "three", "four", "five", "six"):
-        user.run("install", "cursor", user.settings, "--scope", "project", "--name", name)
-    backups = [path for path in (user.home / ".local").rglob("*backup*") if path.is_file()]
-    assert len(backups) == 3
+        user.run("install", "cursor", user.settings, "--scope", scope, "--name", name)
+    assert len([*(user.home / ".local/state/mcp-bridge/backups").iterdir()]) == 3

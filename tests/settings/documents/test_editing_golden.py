@@ -32,12 +32,12 @@ def test_an_entry_is_added_as_in_the_golden_file_and_removed_without_a_trace(bef
     format, within = PLACES[extension]
     options: dict[str, Any] = {"listed": case.startswith(LISTED)}
     new_text = editor.put_entry(format, load_file(path).content, within, "tools", ENTRY, **options)
-    save_file(path, load_file(path), new_text, backup=False)
+    save_file(path, load_file(path), new_text)
     assert path.read_bytes() == (FOLDER / f"{case}.after.{extension}").read_bytes()
     old = before.read_bytes().decode("utf-8-sig")
     change = editor.describe_change(format, old, new_text, within, "tools", **options)
     remaining_text = editor.revert_change(format, load_file(path).content, within, "tools", change, **options)
-    save_file(path, load_file(path), remaining_text, backup=False)
+    save_file(path, load_file(path), remaining_text)
     assert path.read_bytes() == before.read_bytes()
 
 
