@@ -136,7 +136,7 @@ class HttpRequest:
             size += len(parts[-1])
             has_more = message.get("more_body", False) and size <= limit
         if is_too_large or size > limit:
-            hint = "Raise http.body in the settings."
+            hint = "Raise limits.arguments in the settings."
             raise make_rejection(413, f"The body of a request may have {limit} bytes. {hint}")
         return b"".join(parts)
 

@@ -46,9 +46,11 @@ def stream_body(size: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/mcp", "/messages?session_id=0"])
 @pytest.mark.parametrize("body", [b" " * (LIMIT + 1), stream_body(LIMIT + 100)], ids=["declared", "streamed"])
-def test_a_body_over_the_limit_is_rejected_with_413(http: httpx2.Client, path: str, body: Any) -> None:
+def test_a_body_over_the_limit_is_rejected_with_413_and_the_setting(http: httpx2.Client, path: str, body: Any) -> None:
     body = stream_body(LIMIT + 100) if not isinstance(body, bytes) else body
-    assert http.post(path, content=body, headers=HTTP_HEADERS).status_code == 413
+    response = http.post(path, content=body, headers=HTTP_HEADERS)
+    assert response.status_code == 413
+    assert "limits.arguments" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
