@@ -24,6 +24,8 @@ EXHAUSTION_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 """The errors of `accept` after which asyncio waits for a second before it accepts again."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log lines about rejected connections."""
+OWN_TASK = "mcp_bridge."
+"""The start of the names of the server's own tasks. A task group of anyio names a task by its function."""
 
 
 class ResilientLoop(asyncio.AbstractEventLoop):
@@ -32,6 +34,9 @@ class ResilientLoop(asyncio.AbstractEventLoop):
     These errors end asyncio's loop when any task or callback raises them (`Task.__step`, `Handle._run`). The loop keeps
     its queue, and the code that awaits the task receives the error, so the loop can be started again. Unlike a wrapper
     around each task, this costs nothing per call.
+
+    `asyncio.all_tasks` does not list the main task and the server's own tasks. A tool that cancels all tasks, as many
+    programs do at their end, thus cancels only tasks that third-party code has created.
     """
 
     _last_report = float("-inf")
@@ -39,6 +44,8 @@ class ResilientLoop(asyncio.AbstractEventLoop):
     def run_until_complete(self, future: Any) -> Any:
         """Return the result of `future`. Ctrl-C raises KeyboardInterrupt as on any loop."""
         main: Any = asyncio.ensure_future(future, loop=self)
+        if isinstance(main, asyncio.Task):
+            hide_task(main)
         main.add_done_callback(self._stop_loop)
         try:
             while not main.done():
@@ -58,6 +65,13 @@ class ResilientLoop(asyncio.AbstractEventLoop):
             main.remove_done_callback(self._stop_loop)
         return main.result()
 
+    def create_task(self, coro: Any, **options: Any) -> Any:
+        """Create a task. `asyncio.all_tasks` does not list it if its name starts with OWN_TASK."""
+        task = super().create_task(coro, **options)
+        if str(options.get("name")).startswith(OWN_TASK):
+            hide_task(task)
+        return task
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Handle an error in a callback. Exhausted system resources are reported in one line, not once per connection.
 
@@ -73,6 +87,12 @@ class ResilientLoop(asyncio.AbstractEventLoop):
 
     def _stop_loop(self, _: object) -> None:
         self.stop()
+
+
+def hide_task(task: asyncio.Task[Any]) -> None:
+    """Leave a task out of `asyncio.all_tasks`. It runs as before, and whoever has it can still cancel it."""
+    # The function is documented for authors of task classes (Python, "Extending asyncio").
+    asyncio._unregister_task(task)
 
 
 def is_on_asyncio() -> bool:

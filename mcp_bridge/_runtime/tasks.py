@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 
 from mcp_bridge._runtime.cancellation import is_being_cancelled
-from mcp_bridge._runtime.event_loop import is_on_asyncio
+from mcp_bridge._runtime.event_loop import OWN_TASK, is_on_asyncio
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
@@ -24,8 +24,6 @@ RETRY_INTERVAL = 0.1
 """Seconds after which an ending owner cancels its tasks again, and new ones that they have started."""
 CLEANUP_TIMEOUT = 5.0
 """Seconds for the cleanup of cancelled tasks in shielded scopes, before asyncio interrupts it too."""
-
-
 Cancel = Callable[[], object]
 """Cancels the function of a task."""
 
@@ -72,7 +70,7 @@ class AsyncioTasks:
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         self._last += 1
-        task = self._loop.create_task(self._run_task(self._last, function, *args))
+        task = self._loop.create_task(self._run_task(self._last, function, *args), name=OWN_TASK)
         self._tasks[self._last] = task, cancel or task.cancel
 
     async def cancel_all(self, cleanup: float) -> None:

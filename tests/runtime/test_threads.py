@@ -241,7 +241,8 @@ async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() 
         barrier.wait(TIMEOUT)
         return threading.get_ident()
 
-    assert await count_threads(threading.get_ident) <= 2
+    # On a busy machine, the system may interrupt a thread during its function.
+    assert await count_threads(threading.get_ident) < 8
     assert await count_threads(meet) == 8
 
 

@@ -23,6 +23,7 @@ from mcp_bridge._contracts.jsonrpc import (
 )
 from mcp_bridge._protocol.peer.connection import IncomingRequest, Message, MessageStream, make_error, report_failure
 from mcp_bridge._protocol.peer.json_lines import dump_message
+from mcp_bridge._runtime.event_loop import OWN_TASK
 from mcp_bridge._server.endpoint import Endpoint
 from mcp_bridge._server.requests import check_version
 from mcp_bridge._transports.http.admission import Admission
@@ -147,7 +148,7 @@ class SlowRequests:
     def _attend_slow(self) -> None:
         loop = asyncio.get_running_loop()
         for stream, incoming in self._old_requests.items():
-            stream.attendant = loop.create_task(stream.attend(incoming))
+            stream.attendant = loop.create_task(stream.attend(incoming), name=OWN_TASK)
         self._old_requests = self._new_requests
         self._new_requests = {}
         self._timer = None

@@ -7,6 +7,7 @@ from collections import Counter
 from http import HTTPStatus
 from itertools import islice
 
+from mcp_bridge._runtime.event_loop import OWN_TASK
 from mcp_bridge._runtime.platform import system
 from mcp_bridge._transports.http1.asgi import AsgiApp
 from mcp_bridge._transports.http1.connection import ClientTimeouts, HttpConnection
@@ -98,7 +99,7 @@ class ConnectionPool:
         self._waiting.pop(connection, None)
 
     def start_exchange(self, exchange: Exchange) -> None:
-        self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange))
+        self.tasks[exchange] = self._loop.create_task(self._run_exchange(exchange), name=OWN_TASK)
 
     def discard(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)

@@ -19,6 +19,7 @@ from tests.kits.waiting import wait_until
 
 TOOLS = """
 import asyncio
+import gc
 import anyio
 from mcp_bridge import tool
 
@@ -38,7 +39,9 @@ async def waits() -> str:
 @tool
 async def state() -> dict:
     "How many calls have begun, how many of them have ended, how many tasks there are."
-    return {"begun": begun, "ended": ended, "tasks": len(asyncio.all_tasks())}
+    # `asyncio.all_tasks` does not list the tasks of the server.
+    tasks = [item for item in gc.get_objects() if isinstance(item, asyncio.Task) and not item.done()]
+    return {"begun": begun, "ended": ended, "tasks": len(tasks)}
 """
 SETTINGS = {"limits": {"concurrency": 1}}
 MANY = 1000

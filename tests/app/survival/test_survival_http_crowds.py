@@ -30,7 +30,9 @@ from mcp_bridge import tool
 async def tasks() -> int:
     "How many tasks there are."
     import asyncio
-    return len(asyncio.all_tasks())
+    import gc
+    # `asyncio.all_tasks` does not list the tasks of the server.
+    return sum(isinstance(item, asyncio.Task) and not item.done() for item in gc.get_objects())
 """
 
 
