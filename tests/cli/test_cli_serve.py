@@ -138,7 +138,7 @@ async def test_a_file_with_all_settings_takes_effect(folder: Path) -> None:
         env={**get_default_environment(), **coverage_variables, **make_environment(folder)},
         cwd=os.path.sep,
     )
-    with anyio.fail_after(100):
+    with anyio.fail_after(TIMEOUT):
         async with Client(stdio_client(server)) as client:
             who = client.server_info
             assert who is not None

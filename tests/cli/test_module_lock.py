@@ -13,6 +13,7 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 
 from tests.kits.amplifier.git_repositories import Repository, build_module
 from tests.kits.cli.cli_running import RunHere, run
+from tests.kits.constants import TIMEOUT
 from tests.kits.paths import ROOT
 
 LOCK = "amplifier.lock.json"
@@ -171,7 +172,7 @@ async def test_a_locked_module_is_served_at_its_commit(settings: Path, repositor
         env={**get_default_environment(), "PYTHONPATH": str(ROOT), "PATH": "/nowhere"},
         cwd=tmp_path,
     )
-    with anyio.fail_after(100):
+    with anyio.fail_after(TIMEOUT):
         async with Client(stdio_client(server)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["one"]
             assert (await client.call_tool("one", {})).content[0].text == "good day"

@@ -12,6 +12,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 
+from tests.kits.constants import TIMEOUT
 from tests.kits.forked_commands import get_forked_command
 from tests.kits.paths import ROOT
 
@@ -64,7 +65,7 @@ async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path)
         env=get_default_environment() | {"PATH": _PATH} | {key: os.environ[key] for key in os.environ if "COV" in key},
         cwd=tmp_path,
     )
-    with anyio.fail_after(100):
+    with anyio.fail_after(TIMEOUT):
         async with Client(stdio_client(server)) as client:
             while name == "gateway.yaml" and len((await client.list_tools()).tools) < len(tools):  # noqa: ASYNC110
                 # A slow server does not delay the others.

@@ -11,6 +11,7 @@ import psutil
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge.amplifier.testing import wait_for
 from tests.isolation.test_untrusted_workers import FINE, REQUEST, open_pool
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 KEEPS = {"say": "result", "id": "$id", "result": {**FINE, "output": {"id": "a"}}}
@@ -53,5 +54,5 @@ async def test_a_worker_that_has_ended_before_its_call_has_no_state() -> None:
             await first.ended.wait()
             await anyio.wait_all_tasks_blocked()
             ctx.released.set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             assert (await pool.call(request, ctx)).success

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-TIMEOUT = 90.0
+TIMEOUT = 180.0
 """Seconds that a test waits for anything. It is generous, because it only ends tests that fail."""
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"

@@ -14,6 +14,7 @@ from mcp_bridge._engine.pipeline import Pipeline
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._policies.cache import MAX_SIZE, CachePolicy
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.policies.policies_kit import build_bridge, call, open_tools
 
 READS = {"readOnlyHint": True}
@@ -148,7 +149,7 @@ async def test_a_reload_empties_the_cache(tmp_path: Path) -> None:
         bridge.registry.watch(update.set)
         file = tmp_path / "tools.py"
         file.write_text(file.read_text().replace("runs = []", "runs = ['reloaded']"))
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             await update.wait()
         assert (await call(bridge, "look", key="a")).output["run"] == 2
 

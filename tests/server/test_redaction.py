@@ -20,6 +20,7 @@ from mcp_bridge._server.redaction import SecretRedaction
 from mcp_bridge.questions import Link, Sampling
 from mcp_bridge.serving import State
 from mcp_bridge.sources import ResourceEntry
+from tests.kits.constants import TIMEOUT
 from tests.kits.wire.speaking import ERAS, build_registry, call, connect, list_tools
 
 SECRET = "hunter2-and-more"
@@ -108,7 +109,7 @@ async def test_a_notice_of_a_resource_names_it_without_the_secret() -> None:
         request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
         await client.session.send_request(request, types.EmptyResult)
         registry.resource_updated(uri)
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             await has_notification.wait()
     assert notifications == ["notes://[secret]"]
 

@@ -13,6 +13,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.store import ListableStore
 from mcp_bridge._settings import load
 from mcp_bridge._storage.stores.redis import RedisStore
+from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process, redis_server  # noqa: F401
 
 PREFIX = "mcp-bridge:test:state:"
@@ -34,7 +35,7 @@ async def test_a_value_exists_until_it_expires(store: RedisStore) -> None:
     await store.set("long", b"\x00\xff", 60)
     await store.set("short", b"1", 0.05)
     assert await store.get("long") == b"\x00\xff"
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         while await store.get("short") is not None:  # noqa: ASYNC110 - Redis sends no notification
             await anyio.sleep(0.01)
     assert await store.get("long") == b"\x00\xff"

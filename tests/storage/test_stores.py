@@ -15,6 +15,7 @@ from mcp_bridge._engine.plugins import STORES, make_store
 from mcp_bridge._storage.stores.fault_tolerant import FaultTolerantStore
 from mcp_bridge._storage.stores.memory import ENTRY_OVERHEAD, MemoryStore
 from tests.kits.clock import ManualClock
+from tests.kits.constants import TIMEOUT
 
 KIB = 1024
 FOREIGN_STORES = """
@@ -199,7 +200,7 @@ async def test_a_failing_store_is_empty_and_its_failures_are_logged(
 ) -> None:
     failing = Failing(hangs=hangs)
     store = FaultTolerantStore(failing, seconds=0.01)
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         assert await store.get("key") is None
         await store.set("key", b"1", 60)
         assert await store.add("key", b"1", 60) is False

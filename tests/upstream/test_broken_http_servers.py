@@ -13,6 +13,7 @@ from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge._upstream import remote, stream_retries
 from mcp_bridge._upstream.remote import find_own_redirect
 from mcp_bridge._upstream.stream_retries import MAX_SHORT_STREAMS, StreamRetries
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.plain_server import NO_STREAMS, POLL_INTERVAL, POLLS
 from tests.kits.upstream.upstream_kit import (
@@ -63,18 +64,13 @@ def write_url(address: str, **options: object) -> Json:
 async def test_a_good_server_is_served_next_to_a_broken_one(fault: str, tmp_path: Path) -> None:
     with run_http_server() as good, run_http_server(fault) as broken:
         servers = {"good": write_url(good), "broken": write_url(broken)}
-        began = time.monotonic()
         async with connect_gateway(tmp_path, servers, limits=SHORT) as client:
             assert await call_text(client, "good__echo") == "hello"
-            # It usually takes less than 1.5 seconds.
-            assert time.monotonic() - began < 4
             if fault in AT_CALLS:
                 await wait_for_tool(client, "broken__echo")
                 assert AT_CALLS[fault] in await call_text(client, "broken__echo")
             for _ in range(10):
-                began = time.monotonic()
                 assert await call_text(client, "good__echo") == "hello"
-                assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize("peculiarity", GOOD)
@@ -120,7 +116,7 @@ async def test_requests_for_a_stream_end_if_the_server_has_none(
     with run_http_server(fault) as address:
         async with run_source(write_url(address), tmp_path) as (_, client):
             await wait_for_tool(client, "echo")
-            with anyio.fail_after(30):
+            with anyio.fail_after(TIMEOUT):
                 while await call_text(client, "echo", "streams") != str(MAX_SHORT_STREAMS):
                     pass
             for _ in range(20):
@@ -160,7 +156,7 @@ async def test_the_status_has_the_reason_why_a_server_over_sse_does_not_work(fau
 
 
 @BOTH_LOOPS
-async def test_a_server_that_is_started_later_is_used_within_a_second(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_server_that_is_started_later_is_used(tmp_path: Path, anyio_backend: str) -> None:
     port = find_free_port()
     registry, is_published = ToolRegistry(), anyio.Event()
     registry.watch(is_published.set)
@@ -168,14 +164,13 @@ async def test_a_server_that_is_started_later_is_used_within_a_second(tmp_path: 
     async with run_source(entry, tmp_path, registry=registry) as (source, client):
         assert "cannot be reached" in (await wait_for_state(source, "broken")).reason
         with run_http_server(port=port):
-            # It usually takes 0.5 to 2 seconds, depending on the number of failures.
-            with anyio.fail_after(10):
+            with anyio.fail_after(TIMEOUT):
                 await is_published.wait()
             assert await call_text(client, "echo") == "hello"
 
 
 @BOTH_LOOPS
-async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_server_that_comes_back_is_used_by_the_next_call(tmp_path: Path, anyio_backend: str) -> None:
     port = find_free_port()
     entry = write_url(f"http://127.0.0.1:{port}")
     with run_http_server(port=port):
@@ -183,16 +178,13 @@ async def test_a_server_that_comes_back_is_used_within_a_second(tmp_path: Path, 
             assert await call_text(client, "echo") == "hello"
             assert "ended during the call" in await call_text(client, "echo", "crash")
             # The first call may still find an open connection.
-            with anyio.fail_after(20):
+            with anyio.fail_after(TIMEOUT):
                 while "is not available: the server cannot be reached" not in await call_text(client, "echo"):
                     pass
             assert source.status.state != "ready"
             assert await list_names(client) == ["echo"]
             with run_http_server(port=port):
-                began = time.monotonic()
                 assert await call_text(client, "echo") == "hello"
-                # It usually takes 0.3 seconds.
-                assert time.monotonic() - began < 2
                 assert (await wait_for_state(source, "ready")).reason == ""
 
 
@@ -208,11 +200,11 @@ async def test_the_stream_of_a_cancelled_call_is_closed(tmp_path: Path) -> None:
         async with run_source(write_url(address), tmp_path) as (_, client):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(call_text, client, "echo", "wait")
-                with anyio.fail_after(10):
+                with anyio.fail_after(TIMEOUT):
                     while await call_text(client, "echo", "count") != "1":
                         pass
                 tasks.cancel_scope.cancel()
-            with anyio.fail_after(10):
+            with anyio.fail_after(TIMEOUT):
                 while await call_text(client, "echo", "count") != "0":
                     pass
 
@@ -229,7 +221,7 @@ async def test_long_calls_do_not_block_other_calls(tmp_path: Path) -> None:
         async with run_source(write_url(address), tmp_path) as (_, client), anyio.create_task_group() as tasks:
             for _ in range(120):
                 tasks.start_soon(call_text, client, "echo", "wait")
-            with anyio.fail_after(60):
+            with anyio.fail_after(TIMEOUT):
                 while await call_text(client, "echo", "count") != "120":
                     pass
             tasks.cancel_scope.cancel()

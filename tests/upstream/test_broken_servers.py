@@ -8,12 +8,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp.client import Client
 from mcp.types import ElicitResult
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge._engine.registry import ToolRegistry
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.processes.processes_kit import make_token, wait_until_gone
 from tests.kits.upstream.plain_server import MALFORMED, RAW
@@ -67,16 +67,6 @@ AT_CALLS = {
 """Faults of servers whose tools are offered, and what a call returns."""
 
 
-async def call_ten_times(client: Client, tool: str) -> float:
-    """Call a good tool, and return how long the slowest call took."""
-    slowest = 0.0
-    for number in range(10):
-        began = time.monotonic()
-        assert await call_text(client, tool, str(number)) == str(number)
-        slowest = max(slowest, time.monotonic() - began)
-    return slowest
-
-
 ON_TRIO = ("crash at start", "crash in call", "hang at start", "endless line", "stops reading", "floods notifications")
 
 
@@ -86,17 +76,14 @@ ON_TRIO = ("crash at start", "crash in call", "hang at start", "endless line", "
 )
 async def test_a_good_server_is_served_next_to_a_broken_one(fault: str, tmp_path: Path, anyio_backend: str) -> None:
     token = make_token()
-    began = time.monotonic()
     servers = {"good": write_command(token=token), "broken": write_command(fault, token)}
     async with connect_gateway(tmp_path, servers, limits=LONG if fault == "endless line" else SHORT) as client:
         assert await call_text(client, "good__echo") == "hello"
-        # It usually takes less than 1.5 seconds, but machines are busy.
-        assert time.monotonic() - began < 10
         if fault in AT_CALLS:
             await wait_for_tool(client, "broken__echo")
             assert AT_CALLS[fault] in await call_text(client, "broken__echo")
-        # It usually takes milliseconds.
-        assert await call_ten_times(client, "good__echo") < 5
+        for number in range(10):
+            assert await call_text(client, "good__echo", str(number)) == str(number)
     wait_until_gone(token)
 
 
@@ -149,11 +136,8 @@ async def test_a_list_that_hangs_does_not_affect_the_others(tmp_path: Path, anyi
 async def test_a_server_that_crashes_in_a_call_serves_the_next_one(tmp_path: Path, anyio_backend: str) -> None:
     async with run_source(write_command(), tmp_path) as (source, client):
         assert "ended during the call" in await call_text(client, "echo", "crash")
-        began = time.monotonic()
         assert await list_names(client) == ["echo"]
         assert await call_text(client, "echo") == "hello"
-        # It usually takes 0.3 seconds.
-        assert time.monotonic() - began < 2
         assert (await wait_for_state(source, "ready")).failures == 1
 
 
@@ -192,7 +176,7 @@ async def test_clients_are_not_notified_of_a_restart_with_the_same_tools(tmp_pat
 async def test_a_malformed_result_fails_its_call_immediately(case: str, tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             text = await call_text(client, "echo", case)
         assert "malformed" in text or case in {"unknown block", "empty"}
         assert "malformed" in await call_text(client, "echo", "text")
@@ -201,7 +185,7 @@ async def test_a_malformed_result_fails_its_call_immediately(case: str, tmp_path
 async def test_invalid_characters_and_numbers_in_a_result_are_replaced(tmp_path: Path) -> None:
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             result = await client.call_tool("echo", {"text": "no JSON"})
     assert [block.text for block in result.content if block.type == "text"] == ["an emoj\ufffd"]
     assert result.structured_content == {"n": None, "s": "\ufffd"}
@@ -214,7 +198,7 @@ async def test_a_result_that_is_almost_json_arrives_or_fails_immediately(
     results = {"number that is too large": "", "raw tab": "a\tb", "null as text": ""}
     async with run_source(write_command("malformed results"), tmp_path) as (_, client):
         await wait_for_tool(client, "echo")
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             result = await client.call_tool("echo", {"text": case})
     text = "".join(block.text for block in result.content if block.type == "text")
     assert text == results[case] if case in results else "the server's response is malformed" in text
@@ -232,7 +216,7 @@ async def test_a_repeated_page_ends_the_list(tmp_path: Path) -> None:
 
 async def test_a_response_that_is_too_long_is_an_error_of_the_call(tmp_path: Path) -> None:
     async with run_source(write_command("long line"), tmp_path) as (_, client):
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             assert "larger than 32 MB" in await call_text(client, "echo", "long")
         assert await call_text(client, "echo") == "hello"
 
@@ -242,9 +226,7 @@ async def test_server_discover_is_sent_only_once(tmp_path: Path) -> None:
         # The tool appears after the time limit of the probe.
         await wait_for_tool(client, "echo")
         await call_text(client, "echo", "crash")
-        began = time.monotonic()
-        assert await call_text(client, "echo") == "hello"
-        assert time.monotonic() - began < 2
+        assert await call_text(client, "echo", "first method") == "initialize"
 
 
 async def test_no_task_remains_after_the_connection(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mcp.client import Client
 from mcp_bridge._sources.upstream import client_sessions
 from mcp_bridge._transports.http.access import Access
 from mcp_bridge._transports.http.bearer import Authenticator, StaticTokens
-from tests.kits.constants import STATELESS
+from tests.kits.constants import STATELESS, TIMEOUT
 from tests.kits.http.http_hosting import HttpWay, serve_http
 from tests.kits.upstream.everything_kit import Host, Way, build_bridge, call_structured
 from tests.kits.upstream.upstream_kit import Json, call_text, run_http_server, wait_for_tool
@@ -49,7 +49,7 @@ async def count(client: Client, **arguments: Any) -> tuple[int, int]:
 
 async def wait_until_ended(pid: int) -> None:
     """Wait until a process is gone."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(TIMEOUT):
         while is_running(pid):  # noqa: ASYNC110 - a process of another parent
             await anyio.sleep(0.05)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcp_bridge._contracts.source import SourceServices
+from tests.kits.constants import TIMEOUT
 from tests.kits.processes.processes_kit import find_processes, get_command, make_token, wait_until_gone
 from tests.kits.upstream.upstream_kit import (
     Json,
@@ -74,12 +74,9 @@ async def test_fifteen_good_servers_are_served_next_to_five_broken_ones(tmp_path
         good["sse"] = {"url": f"{address}/sse", "transport": "sse"}
         broken: Json = {f"bad{number}": write_command(fault, token) for number, fault in enumerate(BROKEN)}
         broken["refused"] = {"url": "http://127.0.0.1:9/mcp"}
-        began = time.monotonic()
         async with serve(tmp_path, {**broken, **good}, token) as client:
             assert await call_text(client, "stdio0__echo") == "hello"
-            # It takes less than 2 seconds on an idle machine.
-            assert time.monotonic() - began < 6
-            with anyio.fail_after(20):
+            with anyio.fail_after(TIMEOUT):
                 while len(await list_names(client)) < 15:  # noqa: ASYNC110 - on a busy machine, some are late
                     await anyio.sleep(0.1)
             assert set(await list_names(client)) == {f"{name}__echo" for name in good}
@@ -114,7 +111,7 @@ async def test_calls_to_a_server_that_does_not_read_take_a_bounded_amount_of_mem
         bridge = find_bridge(token)
         assert await call_text(client, "bad__echo") == "hello"
         before, text = bridge.memory_info().rss, ""
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while "ended during the call" not in text:
                 with anyio.move_on_after(1):
                     text = await call_text(client, "bad__echo", "x" * 3 * MEGABYTE)

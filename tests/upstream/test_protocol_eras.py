@@ -18,6 +18,7 @@ from mcp_types import ElicitResult
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.upstream.everything_kit import ERAS, Host, Way, connect_to
 from tests.kits.upstream.upstream_kit import Json, build_source, find_free_port, wait_for_state, wait_for_tool
 from tests.kits.waiting import wait_until_true
@@ -109,7 +110,7 @@ async def test_questions_of_a_handshake_server_reach_clients_of_both_eras(
             tasks.start_soon(wait_for_ever)
             await started.wait()
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             while await call(client, "show_cancelled") != "gone":  # noqa: ASYNC110 - what the server has noted
                 await anyio.sleep(0.02)
     defaults = {"name": "Bob", "weight": 1.5, "gift": True, "colour": "blue", "extras": ["card"]}

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.upstream.everything_kit import (
     ASKING_WAYS,
@@ -224,7 +225,7 @@ async def test_stateless_clients_listen_through_the_bridge(asking_entry: Json, t
         async with client.listen(resource_subscriptions=["note://one", "other://server"]) as events:
             await wait_for_names(client, "show_subscribed", lambda names: names == ["note://one"])
             await client.call_tool("touch", {"uri": "note://one"})
-            with anyio.fail_after(5):
+            with anyio.fail_after(TIMEOUT):
                 assert "note://one" in str(await anext(events))
         await wait_for_names(client, "show_subscribed", lambda names: names == [])
 

@@ -16,6 +16,7 @@ from mcp_types import TextContent
 from mcp_bridge._app.serve import asgi_app
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run
+from tests.kits.constants import TIMEOUT
 from tests.kits.upstream.upstream_kit import (
     build_gateway,
     call_text,
@@ -59,7 +60,7 @@ async def test_a_bridge_without_servers_has_no_status(tmp_path: Path) -> None:
 async def test_health_has_the_states_without_reasons(tmp_path: Path) -> None:
     app = asgi_app(build_gateway(tmp_path, {"good": write_command(), "missing": MISSING}))
     async with app.lifespan(), httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as http:
-        with anyio.fail_after(20):
+        with anyio.fail_after(TIMEOUT):
             address = "http://127.0.0.1/health"
             while (health := (await http.get(address)).json())["sources"]["good"] != "ready":  # noqa: ASYNC110 - polled
                 await anyio.sleep(0.02)

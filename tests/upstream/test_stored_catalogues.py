@@ -19,6 +19,7 @@ from mcp_bridge._runtime.user_folders import get_state_folder
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
 from tests.kits.cli.cli_running import run
+from tests.kits.constants import TIMEOUT
 from tests.kits.redis_server import RedisServer, redis_process  # noqa: F401
 from tests.kits.upstream.trust_kit import (
     ScriptedGateway,
@@ -152,7 +153,7 @@ async def test_stored_tools_are_listed_before_any_server_has_started(
     monkeypatch.setattr("mcp_bridge._sources.upstream.source.START_TIMEOUT", 1000.0)
     monkeypatch.setattr("mcp_bridge._app.bridge.START_LIMIT", 1000.0)
     bridge = gateway.build()
-    with anyio.fail_after(20):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge, mode=mode) as client:
             assert set(await list_tools(client)) == set(names)
             assert all(f"Use {server}." in str(client.instructions) for server in gateway.servers)
@@ -316,7 +317,7 @@ async def test_a_new_machine_publishes_the_catalogue_from_a_shared_store(
     gateway.turn_on()
     async with connect(gateway.build()) as client, Redis.from_url(redis_process.url) as redis:
         await wait_for_names(client, "files__read")
-        with anyio.fail_after(20):
+        with anyio.fail_after(TIMEOUT):
             while not await redis.keys("*/catalogues/*"):  # noqa: ASYNC110 - what another server would find
                 await anyio.sleep(0.02)
     assert not (state_folder / "catalogues").exists()

@@ -102,7 +102,7 @@ HUGE: list[tuple[Way, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("way", "name", "arguments"), HUGE, ids=[f"{way}-{name}" for way, name, _ in HUGE])
 def test_huge_content_of_any_kind_is_omitted(server: Any, name: str, arguments: dict[str, Any]) -> None:
-    result = server.send_call(name, **arguments).result(120)["result"]
+    result = server.send_call(name, **arguments).result(TIMEOUT)["result"]
     assert len(str(result)) < 3 * MIB
     text = " ".join(item.get("text", "") for item in result["content"])
     assert "This result was truncated" in text or arguments.get("text") == ""

@@ -12,6 +12,7 @@ from mcp_bridge import CallContext, ToolEntry, ToolError, ToolResult
 from mcp_bridge._contracts.errors import CallError, ToolNotFound
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import build_registry
 
@@ -337,7 +338,7 @@ async def test_a_sync_handler_that_waits_does_not_hold_up_the_others():
     async def call(name):
         answers[name] = (await registry.dispatch(ToolCall(id=name, name=name, arguments={}), RunningCall())).output
 
-    with anyio.fail_after(90):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, "wait")
             tasks.start_soon(call, "release")

@@ -7,6 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from mcp_bridge.tool_use import Result, ResultStatus, ToolDefinition, ToolEntry, ToolRegistry
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.wire.speaking import build_registry
 
@@ -587,7 +588,7 @@ async def test_calls_through_ainvoke_run_side_by_side():
     async def call(data):
         answers[data] = (await registry.ainvoke("a", data)).data
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, "first")
             tasks.start_soon(call, "second")

@@ -14,6 +14,7 @@ from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._integrations.amplifier.hooks import pause_handler_clock
 from mcp_bridge.amplifier import HookRegistry, HookResult
 from mcp_bridge.amplifier.testing import EventRecorder
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 
@@ -244,7 +245,7 @@ async def test_a_handler_that_calls_a_slow_tool_has_no_more_time_than_others() -
             pass
 
     hooks.register("tool:pre", asks_until_it_knows)
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         assert (await hooks.emit("tool:pre")).action == "deny"
 
 

@@ -15,6 +15,7 @@ from mcp_bridge._integrations.amplifier.session import ModuleSession, is_provide
 from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool
 from tests.kits.amplifier.amplifier_plans import BOTH_HOSTS, ServedPlan
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 
 pytestmark = pytest.mark.usefixtures("forgotten", "host")
@@ -239,7 +240,7 @@ async def test_a_hook_that_hangs_at_session_end_does_not_prevent_cleanup(
     text = "import anyio\ndef mount(c, d):\n    c.hooks.register('session:end', lambda e, d: anyio.sleep_forever())\n"
     scene = Begun(tmp_path, {"mine": f"{text}    return lambda: c.config['ended'].append(1)"})
     scene.coordinator.config["ended"] = []
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with scene:
             pass
     assert scene.coordinator.config["ended"] == [1]

@@ -15,6 +15,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._settings import Document, parse
+from tests.kits.constants import TIMEOUT
 
 TOOL = """
 import os
@@ -47,7 +48,7 @@ def build(folder: Path, **plan: Any) -> Bridge:
 
 async def test_a_plan_without_hooks_runs_in_workers(tmp_path: Path) -> None:
     bridge = build(tmp_path, tools=["tool"])
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             result = await bridge.registry.dispatch(ToolCall(id="1", name="where", arguments={}), RunningCall())
@@ -57,7 +58,10 @@ async def test_a_plan_without_hooks_runs_in_workers(tmp_path: Path) -> None:
 
 async def test_a_module_that_registers_hooks_in_a_worker_ends_the_source(tmp_path: Path) -> None:
     bridge = build(tmp_path, tools=["both"])
-    with anyio.fail_after(60), pytest.raises(SourceError, match=r"hooks for calls \('denies'\).* isolation\.tools"):
+    with (
+        anyio.fail_after(TIMEOUT),
+        pytest.raises(SourceError, match=r"hooks for calls \('denies'\).* isolation\.tools"),
+    ):
         async with bridge.run_sources():
             await bridge.wait_until_started()
 

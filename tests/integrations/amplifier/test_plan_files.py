@@ -14,6 +14,7 @@ from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._settings import load
 from tests.kits.amplifier.amplifier_modules import MODULE, write_files
+from tests.kits.constants import TIMEOUT
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -38,7 +39,7 @@ async def call_here(folder: Path, more: str) -> tuple[Any, Any]:
     """Return the bridge of a plan with these keys besides its modules, and the result of a call of its tool."""
     write_files(folder, {"here.py": MODULE, "hanging.py": HANGING, "plan.yaml": PLAN + more})
     bridge = build_from_settings(load(folder / "plan.yaml", {}))
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             [entry] = bridge.registry.list()

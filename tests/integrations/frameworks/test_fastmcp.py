@@ -22,6 +22,8 @@ from fastmcp.utilities.types import Audio, Image
 from mcp_types import Icon, ToolAnnotations, ToolListChangedNotification
 from pydantic import BaseModel
 
+from tests.kits.constants import TIMEOUT
+
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
 
 
@@ -146,7 +148,7 @@ async def test_progress_reaches_the_client(server: FastMCP) -> None:
 
     async with connect_to_objects(server) as client:
         await client.call_tool("climbs", {}, progress_callback=progress)
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             await has_arrived.wait()
     assert reports == [(1, 2, "half way"), (2, 2, None)]
 
@@ -169,7 +171,7 @@ async def test_clients_are_notified_of_a_tool_that_is_added_later(server: FastMC
 
     async with connect_to_objects(server, mode="legacy", message_handler=handle_message) as client:
         assert await run_tool(client, "grows") == ("done", False)
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT):
             await is_notified.wait()
         assert await run_tool(client, "later") == ("here", False)
 
@@ -189,7 +191,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_server(server: FastMCP) -> N
         tasks.start_soon(client.call_tool, "waits", {})
         await has_begun.wait()
         tasks.cancel_scope.cancel()
-    with anyio.fail_after(10):
+    with anyio.fail_after(TIMEOUT):
         await has_ended.wait()
 
 

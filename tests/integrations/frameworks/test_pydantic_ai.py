@@ -33,6 +33,8 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import CombinedToolset, ExternalToolset, FunctionToolset
 
+from tests.kits.constants import TIMEOUT
+
 PIXEL = b"\x89PNG\r\n\x1a\n0000"
 
 
@@ -290,7 +292,7 @@ async def test_a_call_that_is_cancelled_does_not_wait_for_its_thread() -> None:
         go_on.wait(60)
 
     async with connect_to_objects(Tool(waits)) as client:
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "waits", {})
                 await anyio.to_thread.run_sync(has_begun.wait)

@@ -15,6 +15,7 @@ from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.frameworks.discovery import convert_toolbox
 from mcp_bridge._integrations.frameworks.utcp.manual import read_manual
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.frameworks.framework_clients import build_bridge, connect_to_objects, run_tool
 
 ECHO = "import sys; print('|'.join(sys.argv[1:]))"
@@ -194,7 +195,7 @@ async def test_a_call_that_is_cancelled_ends_the_program(tmp_path: Path) -> None
     manual = read_manual(write_manual(tmp_path, build_command(write_script(tmp_path, text))))
     async with listener, anyio.create_task_group() as watching, connect_to_objects(manual) as client:
         watching.start_soon(listener.serve, follow)
-        with anyio.fail_after(30):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as calls:
                 calls.start_soon(client.call_tool, "run", {})
                 await has_begun.wait()

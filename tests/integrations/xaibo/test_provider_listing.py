@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._integrations.xaibo.source import provider_tools
 from mcp_bridge.xaibo import Tool, ToolNotFoundError, ToolResult
+from tests.kits.constants import TIMEOUT
 from tests.kits.xaibo.xaibo_kit import SourceBridge, call_text, list_schemas
 
 SOON = 0.001
@@ -70,7 +71,7 @@ async def test_tools_are_listed_again_and_clients_notified_if_one_is_not_found(r
         provider.names = ["kept", "new"]
         async with client.listen(tools_list_changed=True) as changes:
             assert await call_text(client, "old") == "error: Tool old not found"
-            with anyio.fail_after(30):
+            with anyio.fail_after(TIMEOUT):
                 await anext(aiter(changes))
         assert list(await list_schemas(client)) == ["kept", "new"]
         assert await call_text(client, "new") == "new"
@@ -91,7 +92,7 @@ async def test_a_synchronous_provider_is_listed_again_if_a_tool_is_not_found(tmp
         provider.names = ("new",)
         async with client.listen(tools_list_changed=True) as changes:
             await call_text(client, "old")
-            with anyio.fail_after(30):
+            with anyio.fail_after(TIMEOUT):
                 await anext(aiter(changes))
         assert list(await list_schemas(client)) == ["new"]
 

@@ -17,6 +17,7 @@ from mcp.client import Client
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.upstream.upstream_kit import Json, build_source, wait_for_state
 
 SDK_SERVER = Path(__file__).with_name("sdk_server.py")
@@ -125,7 +126,7 @@ async def call_structured(client: Client, tool: str, arguments: Json | None = No
 
 async def wait_for_names(client: Client, tool: str, are_expected: Callable[[list[str]], bool]) -> None:
     """Wait until a tool shows the expected names. Calls may fail while its server starts again."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(TIMEOUT):
         while (result := await client.call_tool(tool, {})).is_error or not are_expected(  # noqa: ASYNC110 - elsewhere
             (result.structured_content or {})["names"]
         ):

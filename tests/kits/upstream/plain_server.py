@@ -84,12 +84,14 @@ class Server:
     def __init__(self, fault: str, token: str) -> None:
         self.fault = fault
         self.token = token
+        self.first_method = ""
 
     def reply(self, message: Json) -> Any:
         """Return the response to a message. It is None for a notification, and for a fault without a response."""
         method, number = message.get("method"), message.get("id")
         if number is None or method is None:
             return None
+        self.first_method = self.first_method or method
         if (method == "initialize" and self.fault == "hang at start") or (
             method == "tools/list" and self.fault == "hang in list"
         ):
@@ -148,6 +150,8 @@ class Server:
             text = json.dumps(dict(os.environ))
         elif text == "process":
             text = json.dumps({"pid": os.getpid(), "group": os.getpgid(0)})
+        elif text == "first method":
+            text = self.first_method
         text = access(text)
         if self.fault == "pattern":
             return {"content": [], "structuredContent": {"text": text}}

@@ -30,7 +30,7 @@ from mcp_bridge.middleware import Pipeline
 from mcp_bridge.serving import State
 from mcp_bridge.testing import connect
 from tests.kits.approvals.approvals_kit import ALWAYS, DENY, ONCE, OPTIONS, read_records
-from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.constants import EVERY_ERA, STATELESS, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, get_texts
 from tests.kits.questions.asking_kit import accept, get_code, get_text, serve_client
 
@@ -185,7 +185,7 @@ async def test_a_late_denial_stops_what_the_module_allows_by_default(
     async with serve_client(build_bridge(tmp_path, default_timeout=0.5, default_action="continue")) as client:
         call = client.start_call("bash", {"command": "ls"})
         assert list(await call.get_questions()) == ["q1"]
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while "did not answer in time" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
         result = await call.get_result(answers)

@@ -14,6 +14,8 @@ import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.kits.constants import TIMEOUT
+
 TOOLS = """
 import json
 from mcp_bridge import ToolEntry
@@ -49,7 +51,7 @@ async def serve(folder: Path) -> AsyncIterator[str]:
     process = await anyio.open_process(command, cwd=folder, stdout=None, stderr=None)
     try:
         async with httpx2.AsyncClient() as http:
-            with anyio.fail_after(60):
+            with anyio.fail_after(TIMEOUT):
                 while True:
                     with contextlib.suppress(httpx2.TransportError):
                         await http.get(f"http://127.0.0.1:{port}/mcp")
@@ -64,7 +66,7 @@ async def serve(folder: Path) -> AsyncIterator[str]:
 async def test_arguments_in_headers_are_checked_with_a_dialect_in_both_eras(tmp_path: Path) -> None:
     async with serve(tmp_path) as address:
         for mode in ("legacy", "2026-07-28"):
-            with anyio.fail_after(60):
+            with anyio.fail_after(TIMEOUT):
                 await observe_client(address, mode)
 
 

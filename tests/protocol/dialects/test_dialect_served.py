@@ -25,6 +25,7 @@ from mcp_bridge._protocol.wire.tools import to_wire
 from mcp_bridge._server.tools.methods import ToolIndex
 from mcp_bridge.middleware import Pipeline, Stage
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.dialects.dialect_kit import (
     ADDRESS,
     FULL_DIALECT,
@@ -201,7 +202,7 @@ async def connect_over_stdio(settings: Path) -> AsyncIterator[Client]:
         env={**get_default_environment(), **{key: value for key, value in os.environ.items() if "COV" in key}},
         cwd=settings.parent,
     )
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with Client(stdio_client(server)) as client:
             yield client
 

@@ -12,6 +12,7 @@ import pytest
 
 from mcp_bridge._contracts.jsonrpc import INTERNAL_ERROR, REQUEST_TIMEOUT, RpcError
 from mcp_bridge._protocol.peer.connection import IncomingRequest
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.peer import RecordingStream, join_peers, let_run
 
@@ -75,7 +76,7 @@ async def test_cancelling_a_request_cancels_its_requests_to_the_sender() -> None
     async with join_peers() as (left, right):
         left.handlers["wait"] = lambda request: handler(request)
         right.handlers["ask"] = lambda request: right.connection.request("wait")
-        with anyio.CancelScope() as scope, anyio.fail_after(30):
+        with anyio.CancelScope() as scope, anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as group:
                 group.start_soon(left.connection.request, "ask")
                 await handler.started.wait()

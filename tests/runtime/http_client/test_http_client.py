@@ -17,6 +17,7 @@ from mcp_bridge._runtime.http_client.addresses import AddressPolicy, parse_netwo
 from mcp_bridge._runtime.http_client.client import HttpClient
 from mcp_bridge._runtime.http_client.requests import AddressRejected, ApiRequest, ServerUnreachable
 from tests.kits.certificates import make_certificate
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.openapi.api_server import ApiServer, Received, Reply, run_api
 
@@ -171,7 +172,7 @@ async def test_slow_requests_leave_connections_for_others() -> None:
     url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
     async with listener, open_client("loopback") as client, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, respond)
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as requests:
                 for _ in range(120):
                     requests.start_soon(client.fetch_response, get(url))

@@ -15,6 +15,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall
 from mcp_bridge._settings import load
+from tests.kits.constants import TIMEOUT
 from tests.kits.loops import BOTH_LOOPS
 from tests.kits.openapi.api_server import (
     ApiServer,
@@ -294,7 +295,7 @@ async def test_a_long_link_takes_no_time(link: str, api: ApiServer, tmp_path: Pa
     api.reply = json_reply([], link=link)
     async with serve_document(tmp_path, make_operation("get", "/x"), server=api.url) as client:
         # Backtracking over all beginnings of `<...>` would take minutes.
-        with anyio.fail_after(20):
+        with anyio.fail_after(TIMEOUT):
             assert get_text(await client.call_tool("run", {})) == "[]"
 
 

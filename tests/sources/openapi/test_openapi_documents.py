@@ -15,6 +15,7 @@ from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._settings import load
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.openapi.api_server import (
     ApiServer,
     Json,
@@ -450,7 +451,7 @@ async def test_an_edited_document_is_read_again(tmp_path: Path, caplog: pytest.L
     settings = write_settings(tmp_path, make_document({"/x": get_of()}), server=SERVER)
     bridge = build_from_settings(load(settings, {}), watch=True)
     async with connect(bridge, cache=None) as client:
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             # The watcher may start after an edit, so edit again.
             while "get_y" not in await list_tools(client):
                 (tmp_path / "api.json").write_text(json.dumps(make_document({"/y": {"get": {}}})))

@@ -18,7 +18,7 @@ from mcp_bridge import open_bridge
 from tests.integrations.amplifier.agent.test_agent_tool import name_module
 from tests.kits.amplifier.amplifier_modules import write_files
 from tests.kits.amplifier.amplifier_plans import HEADS
-from tests.kits.constants import EVERY_ERA, STATELESS
+from tests.kits.constants import EVERY_ERA, STATELESS, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 from tests.kits.http.http_hosting import HTTP_WAYS, IN_EVERY_HTTP_WAY, HttpWay, serve_http
 
@@ -69,7 +69,7 @@ async def connect_stdio(settings: Path, **options: Any) -> AsyncIterator[Client]
     log = str(settings.parent / "server.log")
     arguments = ["-m", "mcp_bridge", "serve", str(settings), "--log-level", "info", "--log-file", log]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ), cwd=settings.parent)
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with Client(stdio_client(server), **options) as client:
             yield client
 

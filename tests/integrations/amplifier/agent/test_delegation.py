@@ -340,7 +340,7 @@ class Meet:
         COUNT.append(1)
         if len(COUNT) == 3:
             ALL.set()
-        with anyio.fail_after(20):
+        with anyio.fail_after(TIMEOUT):
             await ALL.wait()
         return ToolResult(output="met")
 

@@ -23,7 +23,7 @@ from mcp_bridge._settings import load
 from mcp_bridge.amplifier.testing import wait_for
 from mcp_bridge.testing import connect
 from tests.kits.amplifier.cancel_steps import cancel_at_step
-from tests.kits.constants import EVERY_ERA
+from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import ScriptedUser, get_code, get_texts
 
 pytestmark = pytest.mark.usefixtures("forgotten")
@@ -325,7 +325,7 @@ async def test_a_call_that_is_cancelled_at_any_step_leaves_no_process_and_no_cal
         results.append(await bridge.registry.dispatch(call, RunningCall(session="one")))
 
     earlier = list_children()
-    with anyio.fail_after(100):
+    with anyio.fail_after(TIMEOUT):
         async with bridge.run_sources():
             await bridge.wait_until_started()
             await run()

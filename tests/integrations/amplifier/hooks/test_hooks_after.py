@@ -13,7 +13,7 @@ from mcp_bridge._contracts.content import Image, Text
 from mcp_bridge._contracts.errors import ToolError
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
-from tests.kits.constants import EVERY_ERA
+from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import (
     HookedServer,
     ScriptedUser,
@@ -301,7 +301,7 @@ async def test_a_cancelled_call_emits_no_event_at_its_end(mode: str) -> None:
         server.on(event)
     async with open_client(server, mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "waits", {})
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             await has_started.wait()
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from mcp_bridge.amplifier import HookResult
-from tests.kits.constants import EVERY_ERA
+from tests.kits.constants import EVERY_ERA, TIMEOUT
 from tests.kits.hooks.hooks_kit import HookedServer, ScriptedUser, ask, get_code, get_texts, inject, modify, open_client
 
 
@@ -218,7 +218,7 @@ async def test_a_call_that_is_cancelled_while_the_user_is_asked_does_not_run(mod
     async with open_client(server, mode, user) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "add", {"n": 2})
-            with anyio.fail_after(60):
+            with anyio.fail_after(TIMEOUT):
                 await question_asked.wait()
             tasks.cancel_scope.cancel()
         assert (await client.list_tools()).tools

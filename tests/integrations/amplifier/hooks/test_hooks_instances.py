@@ -11,6 +11,7 @@ import pytest
 
 from mcp_bridge._storage.stores.memory import MemoryStore
 from tests.client.stdio_client import StdioClient
+from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooks_kit import HookedServer, ask, modify
 from tests.kits.questions.asking_kit import (
     INVALID_STATE,
@@ -54,7 +55,7 @@ async def start_asking_call(client: StdioClient) -> Any:
 
 async def wait_for_default(caplog: pytest.LogCaptureFixture) -> None:
     """Wait until an approval is decided by default."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         while "by default" not in caplog.text:  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.01)
 

@@ -11,6 +11,7 @@ import pytest
 from mcp_bridge import CallContext
 from mcp_bridge._engine.authoring import tool
 from tests.client.stdio_client import StdioClient
+from tests.kits.constants import TIMEOUT
 from tests.kits.hooks.hooks_kit import HookedServer, ask
 from tests.kits.questions.asking_kit import accept, get_code, get_text, make_bridge, serve_client
 
@@ -28,7 +29,7 @@ async def answer_late(client: StdioClient, answers: Mapping[str, Any], caplog: p
     """Return the result of a call with an answer of its client after the default."""
     call = client.start_call("add", {"n": 2})
     assert list(await call.get_questions()) == ["q1"]
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
             await anyio.sleep(0.01)
     return await call.get_result(answers)
@@ -89,7 +90,7 @@ async def test_a_late_denial_of_a_nested_call_stops_it(caplog: pytest.LogCapture
     async with serve_client(server.registry) as client:
         call = client.start_call("pass_on", {"n": 2})
         assert list(await call.get_questions()) == ["q1"]
-        with anyio.fail_after(60):
+        with anyio.fail_after(TIMEOUT):
             while "by default" not in caplog.text:  # noqa: ASYNC110 - only the log shows it
                 await anyio.sleep(0.01)
         # The time limit of the outer call is paused.

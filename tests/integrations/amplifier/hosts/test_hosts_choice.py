@@ -21,6 +21,7 @@ from mcp_bridge._integrations.amplifier.source.resolver import Resolver
 from mcp_bridge._settings import load
 from mcp_bridge.amplifier import ModuleCoordinator, ModuleLoader, ModuleLoadError
 from mcp_bridge.testing import connect
+from tests.kits.constants import TIMEOUT
 from tests.kits.hosts.hosts_kit import HOOK, TOOL, write_package
 from tests.kits.loops import BOTH_LOOPS
 
@@ -178,7 +179,7 @@ async def test_settings_serve_modules_that_import_amplifier_core(
         "hooks: [{module: hooks-manners, source: amplifier-module-hooks-manners}]\n"
     )
     bridge = build_from_settings(load(tmp_path / "plan.yaml", {}))
-    with anyio.fail_after(60):
+    with anyio.fail_after(TIMEOUT):
         async with connect(bridge) as client:
             assert (await client.call_tool("greet", {"who": "me"})).content[0].text == "Hello, you!"
             assert "not them" in (await client.call_tool("greet", {"who": "enemy"})).content[0].text

@@ -24,6 +24,7 @@ from mcp_bridge._integrations.amplifier.message_models import (
 from mcp_bridge._integrations.amplifier.models import ContextInjection, HookResult, ToolResult
 from mcp_bridge._integrations.amplifier.providers.scripted_provider import ScriptedProvider, ScriptedTurn
 from mcp_bridge.amplifier.testing import EventRecorder, MockProvider, MockTool, TestCoordinator
+from tests.kits.constants import TIMEOUT
 
 
 def request_calls(*calls: tuple[str, dict[str, Any]], text: str = "", **fields: Any) -> ChatResponse:
@@ -92,7 +93,7 @@ async def test_calls_of_one_response_run_concurrently_and_results_keep_their_ord
             self.execute = self.meet  # type: ignore[assignment,method-assign]
 
     scene = Scene(request_calls(("one", {}), ("two", {})), "Done.", tools=[Meeting("one"), Meeting("two")])
-    with anyio.fail_after(5):
+    with anyio.fail_after(TIMEOUT):
         assert await scene.run() == "Done."
     assert scene.results == ["one met", "two met"]
     groups = {data["parallel_group_id"] for _, data in scene.events.get_events("tool:pre")}
