@@ -11,14 +11,16 @@ VENV := .venv
 endif
 BIN := $(VENV)/bin
 COVERAGE = --cov --cov-report=term
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv, if it is installed, takes a few seconds where pip takes tens.
+UV := $(shell command -v uv)
+PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 TOOLS := .venv-tools
 LINT := .venv-lint
 LOCK = $(TOOLS)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate $(if $(UPGRADE),--upgrade)
 
 .PHONY: demo test test-frameworks test-fastmcp test-clients conformance gateway openapi openapi-examples scale modules check docs site bench release lint-release audit lock clean
 
-demo: $(VENV)/.demo       ## call the demo's tools over stdio, then serve them over HTTP (ONCE=1: only call)
+demo: $(VENV)/.demo       ## call the tools of the demo as a client, then open their page (ONCE=1: only call)
 	$(BIN)/python config/demo_client.py $(if $(ONCE),--once)
 
 test: $(VENV)/.test       ## all tests, with coverage (TESTS="tests/cli": only these; COVERAGE=: without)
@@ -92,7 +94,7 @@ clean:
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcp-bridge needs Python 3.11 or newer. Add PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
+	$(if $(UV),$(UV) venv --quiet --seed --allow-existing --python $(PYTHON),$(PYTHON) -m venv) $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	$(PIP) -e '.[testing]'

@@ -1,8 +1,8 @@
-"""The program of `make demo`: the official client over stdio, then the same tools over HTTP."""
+"""The program of `make demo`: the official client calls tools over stdio, then the same tools get a page."""
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,42 +11,46 @@ import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-SETTINGS = str(Path(__file__).with_name("demo.yaml"))
-BRIDGE = [sys.executable, "-m", "mcp_bridge", "serve", SETTINGS]
-CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("temperature", {"city": "Lisbon"}),
-    ("count", {"to": 20}),
-    ("temperature", {"city": "Atlantis"}),
+SETTINGS = os.path.relpath(Path(__file__).with_name("demo.yaml"))
+PROGRAM = os.path.relpath(Path(sys.executable).with_name("mcp-bridge"))
+CALLS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("A result:", "temperature", {"city": "Lisbon"}),
+    ("A result after progress:", "count", {"to": 20}),
+    ("An error that tells the model what to do:", "temperature", {"city": "Atlantis"}),
 )
 console = Console(highlight=False)
 
 
 def main() -> None:
-    """Show three calls, then serve over HTTP until stopped, unless `--once` is given."""
-    anyio.run(show)
+    """Show three calls, then serve with the page until a signal arrives, unless `--once` is given."""
+    try:
+        anyio.run(show)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     if "--once" not in sys.argv:
-        console.rule("over HTTP")
-        raise SystemExit(serve())
+        console.rule("in the browser")
+        suggest()
+        # The server replaces this process, so each signal reaches it, and none can leave it behind.
+        os.execv(sys.executable, [sys.executable, "-m", "mcp_bridge", "dev", SETTINGS])  # noqa: S606
 
 
-def serve() -> int:
-    """Serve over HTTP until stopped. Ctrl-C also reaches the bridge, which shuts down by itself."""
-    bridge = subprocess.Popen([*BRIDGE, "--http", "127.0.0.1:8808"])  # noqa: S603 - our own command
-    while True:
-        try:
-            return bridge.wait()
-        except KeyboardInterrupt:
-            continue
+def suggest() -> None:
+    """Print what to try while the page is open, and afterwards."""
+    console.print("On the page, call the tool temperature, then look at Calls. Afterwards, try:")
+    console.print(f"  {PROGRAM} call {SETTINGS} temperature city=Oslo")
+    console.print(f"  {PROGRAM} install claude-code {SETTINGS} --dry-run")
+    console.print("  your own tools: 'Write a tool' in README.md")
 
 
 async def show() -> None:
     """Start the bridge as a client does, list its tools, and make three calls."""
     console.rule("over stdio")
-    console.print(f"[dim]{' '.join(BRIDGE)}[/]")
-    server = StdioServerParameters(command=BRIDGE[0], args=BRIDGE[1:])
+    console.print(f"[dim]{PROGRAM} serve {SETTINGS}[/]")
+    server = StdioServerParameters(command=sys.executable, args=["-m", "mcp_bridge", "serve", SETTINGS])
     async with Client(stdio_client(server), mode="auto") as client:
         console.print(f"connected, protocol {client.protocol_version}")
         listing = await client.list_tools()
@@ -54,7 +58,8 @@ async def show() -> None:
         for tool in listing.tools:
             table.add_row(tool.name, (tool.description or "").splitlines()[0])
         console.print(table)
-        for name, arguments in CALLS:
+        for title, name, arguments in CALLS:
+            console.print(title)
             await call(client, name, arguments)
 
 
@@ -69,8 +74,9 @@ async def call(client: Client, name: str, arguments: dict[str, Any]) -> None:
         result = await client.call_tool(name, arguments, progress_callback=progress)
     words = " ".join(getattr(block, "text", "") for block in result.content)
     mark, colour = ("failed", "red") if result.is_error else ("ok", "green")
-    console.print(f"[{colour}]{mark:>6}[/] {name}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})")
-    console.print(f"       {words}", markup=False)
+    text = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    console.print(f"  {name}({text})")
+    console.print(f"  [{colour}]{mark}:[/] {escape(words)}")
 
 
 if __name__ == "__main__":

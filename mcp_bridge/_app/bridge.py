@@ -81,6 +81,7 @@ class Bridge:
         drain: How many seconds calls in flight may take after serving ends.
         dialect: How tools are described to clients.
         background: Tasks that run while the bridge serves, and never raise.
+        default_name: The name of the server if neither `identity` nor a source names it.
         desk: Asks users who are not at the client for approval; None if nothing asks.
         lifespan: Entered while the bridge serves.
 
@@ -99,6 +100,7 @@ class Bridge:
         identity: Identity | None = None,
         state: State | None = None,
         *,
+        default_name: str = Identity().name,
         drain: float = 10.0,
         dialect: SchemaDialect = NO_DIALECT,
         background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
@@ -106,7 +108,8 @@ class Bridge:
         lifespan: Lifespan | None = None,
     ) -> None:
         self.registry = registry if registry is not None else ToolRegistry()
-        self.identity = self._own_identity = identity or Identity()
+        self._own_identity = identity or Identity()
+        self._default_name = default_name
         self.state = state or State()
         self.drain = drain
         self.dialect = dialect
@@ -123,6 +126,7 @@ class Bridge:
         self._redactor = Redactor()
         self._secret_listeners: list[Callable[[Iterable[str]], object]] = []
         self._sources = tuple(sources)
+        self._apply_infos()
         for name, notes in self.settings_notes.items():
             self.notes[name] = [*notes]
             entry_checks.warn_about_notes(name, notes)
@@ -441,6 +445,8 @@ class Bridge:
         default = Identity()
         identity = self._own_identity
         open_fields = [name for name in _INFO if getattr(identity, name) == getattr(default, name)]
+        if "name" in open_fields:
+            identity = identity._replace(name=self._default_name)
         for info in self._infos.values():
             identity = identity.with_info(ServerInfo(**{name: getattr(info, name) for name in open_fields}))
         if "instructions" in open_fields:

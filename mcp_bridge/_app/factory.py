@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_bridge._app.bridge import AttachedSource, Bridge
+from mcp_bridge._app.server_name import choose_server_name
 from mcp_bridge._app.stores import find_redis_url, open_store
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.identity import Identity
@@ -54,7 +55,7 @@ def build_from_file(path: Path, *, watch: bool = False, private: bool = False) -
     name = Path(os.path.abspath(path)).stem
     source = PythonSource(name, path=path, watch=watch)
     identity = Identity(ttl_ms=_choose_ttl(watch), private=private, is_open=True)
-    return Bridge(registry, [AttachedSource(source=source)], identity=identity)
+    return Bridge(registry, [AttachedSource(source=source)], identity=identity, default_name=choose_server_name(path))
 
 
 def build_from_settings(settings: Settings, *, watch: bool = False, private: bool = False) -> Bridge:
@@ -102,6 +103,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         [*sources, *_attach_chains(settings, sources, registry)],
         _build_identity(settings, sources, watch=watch, private=private),
         state,
+        default_name=_choose_default_name(settings),
         drain=settings.limits.drain,
         dialect=build_dialect(settings),
         background=background,
@@ -149,7 +151,7 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
     if settings.tool_search is not None:
         search = SearchPolicy(above=settings.tool_search.above, keep=settings.tool_search.keep)
     return Identity(
-        name=settings.name,
+        name=settings.name or Identity().name,
         version=settings.version or __version__,
         title=settings.title,
         instructions=settings.instructions,
@@ -161,6 +163,12 @@ def _build_identity(settings: Settings, sources: Sequence[AttachedSource], *, wa
         # The response to `initialize` has the ServerInfo of sources, so it waits for them if all can declare one.
         is_open=all(attached.source.describes_server for attached in sources),
     )
+
+
+def _choose_default_name(settings: Settings) -> str:
+    if settings.name is None and settings.file is not None:
+        return choose_server_name(settings.file)
+    return settings.state_name
 
 
 def build_dialect(settings: Settings) -> SchemaDialect:

@@ -74,7 +74,7 @@ def _build_policies(settings: Settings, redactor: Redactor) -> list[Policy]:
     """
     order = [*POLICIES]
     services = PolicyServices(
-        name=settings.name,
+        name=settings.state_name,
         directory=settings.directory,
         redis_url=find_redis_url(settings),
         redactor=redactor,
@@ -180,7 +180,7 @@ def open_approval_store(settings: Settings, *, log_failures: bool = False) -> Gr
     store = open_store(settings, is_lasting=True)
     if log_failures:
         store = FaultTolerantStore(store)
-    return GrantStore(store, bridge=settings.name, expires=expires)
+    return GrantStore(store, bridge=settings.state_name, expires=expires)
 
 
 class ConfiguredTrail(NamedTuple):

@@ -44,7 +44,7 @@ def _build_arguments(settings: Settings, address: StoreAddress) -> tuple[Any, ..
         except ImportError:
             hint = f"Run `pip install '{DISTRIBUTION}[redis]'`"
             raise ConfigError("the store `redis` needs the package redis", hint=hint) from None
-        return address.location, f"mcp-bridge:{settings.name}:state:"
+        return address.location, f"mcp-bridge:{settings.state_name}:state:"
     if "://" in address.type:
         # The address may contain a password, so the message does not show it.
         raise ConfigError("the store has an unknown address", hint="Known addresses: redis://, rediss:// and unix://")

@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from mcp_bridge._app.server_name import to_server_name
 from mcp_bridge._cli.clients import find_client, list_clients
 from mcp_bridge._cli.desktop_options import InstallOptions
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.output import report, write_json
-from mcp_bridge._cli.target import ServedFile, check_file, find_file, to_server_name
+from mcp_bridge._cli.target import ServedFile, check_file, find_file
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop import installation
 from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine, ServerEntry

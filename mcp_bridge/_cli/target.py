@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_bridge._app.server_name import DEFAULT_FILES, SETTINGS_SUFFIXES, choose_server_name, to_server_name
 from mcp_bridge._cli import logs
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.event_loop import LoopFactory, interrupt_imports, make_loop_factory
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from mcp_bridge._app.bridge import Bridge
     from mcp_bridge._settings import Settings
 
-SETTINGS_SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".jsonc")
-DEFAULT_FILES = (*[f"mcp-bridge{suffix}" for suffix in SETTINGS_SUFFIXES], "tools.py")
-_PLAIN_NAMES = frozenset((*DEFAULT_FILES, "app.py", "main.py", "mcp_server.py", "server.py"))
-"""Names of files that many projects have. The server of such a file is named after the folder."""
 NO_RECORD_VARIABLE = "MCP_BRIDGE_NO_RECORD"
 """`doctor` starts servers with this variable. A bridge then reads the definitions of upstreams, and records none."""
 _HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
@@ -175,7 +172,7 @@ def check_file(path: Path) -> ServedFile:
     check_servable(path)
     if path.is_dir() and all(file.name.startswith("_") for file in path.glob("*.py")):
         raise ConfigError("this folder has no Python file to serve", path=str(path), hint=_HINT)
-    return ServedFile(path=absolute, name=to_server_name(_choose_default_name(absolute)))
+    return ServedFile(path=absolute, name=choose_server_name(absolute))
 
 
 def _check_settings(path: Path) -> ServedFile:
@@ -194,18 +191,6 @@ def _check_settings(path: Path) -> ServedFile:
             raise
     name = document.data.get("name")
     if not isinstance(name, str) or not name or "${" in name:
-        name = _choose_default_name(path)
+        name = choose_server_name(path)
     notes = [f"the settings were not fully checked, because these variables are not set: {', '.join(unset)}"]
     return ServedFile(path=path, name=to_server_name(name), secrets=secrets, notes=notes if unset else [])
-
-
-def _choose_default_name(path: Path) -> str:
-    """Return the name of a folder or file. A file with a common name is named after its folder."""
-    if path.is_dir():
-        return path.name
-    return path.parent.name if path.name in _PLAIN_NAMES else path.stem
-
-
-def to_server_name(text: str) -> str:
-    """Return a server name that every client accepts."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:64].strip("-") or "mcp-bridge"

@@ -179,7 +179,12 @@ class PolicySettings(SettingsModel):
 class Settings(SettingsModel):
     """The settings file."""
 
-    name: str = Field(default="mcp-bridge", min_length=1, description="The name that clients see.")
+    name: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The name that clients see. Default: the name of the file, or of its folder for names such as "
+        "`mcp-bridge.yaml`.",
+    )
     version: str | None = Field(
         default=None, description="The version that clients see. Default: the version of mcp-bridge."
     )
@@ -295,10 +300,21 @@ class Settings(SettingsModel):
         return self.working_dir == "roots"
 
     @property
+    def state_name(self) -> str:
+        """The name in audit records and in the keys of stored state, which does not depend on the file."""
+        return self.name or "mcp-bridge"
+
+    @property
+    def file(self) -> Path | None:
+        """The settings file as the user named it, or None if the settings are not from a file."""
+        if self._document is None or not self._document.path:
+            return None
+        return Path(self._document.path)
+
+    @property
     def path(self) -> Path:
         """The settings file, or its folder if the settings are not from a file."""
-        path = self._document.path if self._document is not None else ""
-        return Path(path).resolve() if path else self._directory.resolve()
+        return (self.file or self._directory).resolve()
 
     @property
     def secrets(self) -> frozenset[str]:

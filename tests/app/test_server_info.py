@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcp_bridge import CallContext, ToolRegistry, asgi_app
+from mcp_bridge import CallContext, ToolRegistry, asgi_app, open_bridge
 from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.factory import build_from_file, build_from_settings
 from mcp_bridge._app.serve import to_bridge
@@ -123,6 +123,32 @@ async def test_a_file_declares_the_presentation_of_its_server(tmp_path: Path, mo
         info = client.server_info
         assert (info.name, info.version, info.title) == ("shop", "3.1", "The shop")
         assert client.instructions == "Ask for the price."
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "name"),
+    [
+        ("trails.py", WITH_TASKS, "trails"),
+        ("tools.py", WITH_TASKS, "hiking"),
+        ("trails.yaml", "{}", "trails"),
+        ("mcp-bridge.yaml", "{}", "hiking"),
+        ("trails.yaml", "name: My trails!", "My trails!"),
+        ("trails.yaml", "name: mcp-bridge", "mcp-bridge"),
+    ],
+)
+async def test_clients_see_the_name_that_install_uses(file: str, text: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "hiking" / file
+    path.parent.mkdir()
+    path.write_text(textwrap.dedent(text))
+    async with open_bridge(path) as bridge, connect(bridge) as client:
+        assert client.server_info.name == name
+
+
+async def test_a_settings_file_that_is_a_link_has_the_name_of_the_link(tmp_path: Path) -> None:
+    (tmp_path / "version 7").write_text("{}")
+    (tmp_path / "trails.yaml").symlink_to("version 7")
+    async with open_bridge(tmp_path / "trails.yaml") as bridge, connect(bridge) as client:
+        assert client.server_info.name == "trails"
 
 
 async def test_a_second_server_in_a_folder_is_a_problem(tmp_path: Path) -> None:

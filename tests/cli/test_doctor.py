@@ -55,8 +55,8 @@ def test_a_healthy_file_passes_in_both_eras(run_here: RunHere) -> None:
     first, *checks = result.out.splitlines()
     assert first == f"command: {sys.executable} -m mcp_bridge serve {TOOLS}"
     assert checks == [
-        f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
-        f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools",
+        f"ok   {CHECKS[0]}: 'cli_tools' responds, 12 tools",
+        f"ok   {CHECKS[1]}: 'cli_tools' speaks 2025-11-25, 12 tools",
     ]
 
 

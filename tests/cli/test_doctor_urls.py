@@ -59,8 +59,8 @@ def test_a_url_is_checked_in_both_eras(run_here: RunHere, url: str, monkeypatch:
     first, *checks = result.out.splitlines()
     assert first == f"url: {url}"
     assert checks[:2] == [
-        f"ok   {CHECKS[0]}: 'mcp-bridge' responds, 12 tools",
-        f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools",
+        f"ok   {CHECKS[0]}: 'cli_tools' responds, 12 tools",
+        f"ok   {CHECKS[1]}: 'cli_tools' speaks 2025-11-25, 12 tools",
     ]
     assert checks[2].startswith("ok   call of 'echo': returned after")
     assert "hello" in checks[2]
@@ -150,7 +150,7 @@ def test_the_wait_for_a_silent_process_is_reported_on_stderr(
 def test_a_command_after_two_dashes_is_checked(run_here: RunHere, tmp_path: Path) -> None:
     result = run_here("doctor", "--", sys.executable, "-m", "mcp_bridge", "serve", str(TOOLS))
     assert result.code == 0
-    assert f"ok   {CHECKS[1]}: 'mcp-bridge' speaks 2025-11-25, 12 tools" in result.out
+    assert f"ok   {CHECKS[1]}: 'cli_tools' speaks 2025-11-25, 12 tools" in result.out
 
 
 @pytest.mark.parametrize("command", ["doctor", "list"])

@@ -55,13 +55,15 @@ def read_tool_file() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Return the folder of the files on all pages. The server of its `tools.py` has the name of the folder."""
+    folder = tmp_path / "shelf"
     for page in [*PAGES, CONTRIBUTING]:
         for match in FENCE.finditer(page.read_text(encoding="utf-8")):
             if match["file"]:
-                file = tmp_path / match["file"]
+                file = folder / match["file"]
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(match["body"], encoding="utf-8")
-    return tmp_path
+    return folder
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ def problems(tmp_path):
 
 def test_an_empty_list_of_sources_gives_the_defaults(settings):
     result = settings("sources: []")
-    assert (result.name, result.version, result.title, result.instructions) == ("mcp-bridge", None, None, None)
+    assert (result.name, result.version, result.title, result.instructions) == (None, None, None, None)
     assert (result.limits.timeout, result.limits.threads) == (60, 64)
     assert (result.http.host, result.http.port, result.http.token_env) == ("127.0.0.1", 8808, None)
     assert result.limits.arguments == 4 * 2**20
