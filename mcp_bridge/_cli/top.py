@@ -38,7 +38,8 @@ MAX_CALLS = 500
 """The maximum number of calls that are kept."""
 REFRESH_INTERVAL = 0.5
 """The minimum number of seconds between two updates of the screen, because a terminal line may be slow."""
-_STYLES = {"running": "yellow", "error": "red", "cancelled": "dim"}
+_RUNNING = ("running", "asking")
+_STYLES = {"running": "yellow", "asking": "yellow", "error": "red", "cancelled": "dim"}
 _COLUMNS = {"time": 8, "state": 9, "ms": 8, "tool": 18, "client": 10}
 """The widths of the columns. The last column, with progress or arguments, gets the rest of the line."""
 
@@ -142,7 +143,7 @@ class CallTable:
     @property
     def is_running(self) -> bool:
         """Whether a call runs."""
-        return any(call["state"] == "running" for call in self.calls.values())
+        return any(call["state"] in _RUNNING for call in self.calls.values())
 
     def list_rows(self, count: int) -> Iterator[tuple[str, list[str]]]:
         """Yield the state and the cells of the latest calls, the latest first."""
@@ -151,7 +152,7 @@ class CallTable:
 
     def summarize(self) -> str:
         """Return the first line of the screen."""
-        running = sum(call["state"] == "running" for call in self.calls.values())
+        running = sum(call["state"] in _RUNNING for call in self.calls.values())
         texts = [
             self.server.get("title") or self.server.get("name", ""),
             format_count(len(self.clients), "client"),
@@ -185,7 +186,7 @@ class CallTable:
 
 
 def _has_ended(call: Mapping[str, Any]) -> bool:
-    return bool(call["state"] != "running")
+    return bool(call["state"] not in _RUNNING)
 
 
 async def _follow(client: OperatorClient, table: CallTable, report_change: Callable[[OperatorEvent], None]) -> None:

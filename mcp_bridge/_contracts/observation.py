@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from mcp_bridge._contracts.tool import ToolResult
@@ -55,6 +55,15 @@ class ObservedCall(Protocol):
 
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Record the progress of the call."""
+
+    def report_log(self, level: str, data: Any, logger: str | None) -> None:
+        """Record a log message of the call, whether or not the client gets it."""
+
+    def report_asking(self, *, is_asking: bool) -> None:
+        """Record that the call begins to wait for an answer of a user, or has stopped waiting."""
+
+    def report_exception(self, error: BaseException) -> None:
+        """Record an unexpected exception of the call. Clients do not see it."""
 
     def end(self, result: ToolResult | None) -> None:
         """Record the end of the call with this result, or its cancellation (None)."""

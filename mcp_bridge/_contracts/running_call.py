@@ -210,6 +210,11 @@ class RunningCall(CallContext):
         return ""
 
     @property
+    def is_task(self) -> bool:
+        """Whether the call runs as a task."""
+        return False
+
+    @property
     def has_begun(self) -> bool:
         """Whether the handler of this call or of a nested call has begun. Its effects must not happen twice."""
         return self.started or self._calls > 0
@@ -236,9 +241,13 @@ class RunningCall(CallContext):
         if self.observation is not None:
             self.observation.report_progress(progress, total, message)
 
+    def _observe_log(self, level: Level, data: Any, logger: str | None) -> None:
+        if self.observation is not None:
+            self.observation.report_log(level, data, logger)
+
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
         check_level(level)
-        self.is_interactive = True
+        self._observe_log(level, self.filter_message(data), self.filter_message(logger))
 
     def add_filter(self, change: Callable[[Any], Any]) -> None:
         """Change texts of progress, and data and loggers of log messages, by a function before the client gets them."""
@@ -287,6 +296,8 @@ class RunningCall(CallContext):
             # The innermost hold, which was taken last, is released first.
             for hold in reversed(self._paused):
                 hold.pause()
+            if self.observation is not None:
+                self.observation.report_asking(is_asking=True)
         self._asked += 1
         try:
             yield
@@ -297,6 +308,8 @@ class RunningCall(CallContext):
                 for hold in self._paused:
                     if hold in self.holds:
                         hold.resume()
+                if self.observation is not None:
+                    self.observation.report_asking(is_asking=False)
 
     def tools(self) -> Sequence[ToolEntry]:
         return self.caller.list() if self.caller is not None else ()
@@ -415,7 +428,9 @@ class NestedCall(RunningCall):
         await self._outer.report_progress(progress, total, message)
 
     async def log(self, level: Level, data: Any, logger: str | None = None) -> None:
-        await self._outer.log(level, self.filter_message(data), self.filter_message(logger))
+        data, logger = self.filter_message(data), self.filter_message(logger)
+        self._observe_log(level, data, logger)
+        await self._outer.log(level, data, logger)
 
     def open_session_state(self) -> StateValues:
         """Return the values of the outer call."""

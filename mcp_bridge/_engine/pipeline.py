@@ -233,7 +233,7 @@ class Pipeline:
                     if (cancellation := _extract_cancellation(error)) is not error:
                         raise cancellation from None
                     raise
-                visible_error = error if isinstance(error, CallError) else self._report_unexpected(call, error)
+                visible_error = error if isinstance(error, CallError) else self._report_unexpected(call, ctx, error)
                 result = to_error_result(visible_error)
             if watch.own_requests:
                 await watch.reset()
@@ -258,17 +258,19 @@ class Pipeline:
         except BaseException as error:
             if isinstance(error, CallError) or watch.is_cancelled_by_others(error):
                 raise
-            raise self._report_unexpected(call, error) from error
+            raise self._report_unexpected(call, ctx, error) from error
         finally:
             if watch.own_requests:
                 await watch.reset()
 
-    def _report_unexpected(self, call: ToolCall, error: BaseException) -> ToolFailed:
+    def _report_unexpected(self, call: ToolCall, ctx: RunningCall, error: BaseException) -> ToolFailed:
         """Log an exception under a random reference, and return an error with the reference for the client."""
         reference = os.urandom(6).hex()
         logger.error("%s %r failed, reference %s", call.kind, call.name, reference, exc_info=error)
         if self.on_exception is not None:
             self.on_exception(error, reference)
+        if ctx.observation is not None:
+            ctx.observation.report_exception(error)
         text = describe_error(error) if self.expose_errors else ""
         return ToolFailed(call.name, reference, shown=text, kind=call.kind)
 

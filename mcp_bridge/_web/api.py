@@ -5,30 +5,28 @@ The web page, `mcp-bridge top` and the terminals that answer questions use this 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
 
-from mcp_bridge._contracts.errors import BridgeError
 from mcp_bridge._contracts.observation import ClientInfo
-from mcp_bridge._runtime.exact_json import dump_json, load_json
+from mcp_bridge._runtime.exact_json import load_json
 from mcp_bridge._server.requests import Session
 from mcp_bridge._transports.http.event_stream import EventStream
-from mcp_bridge._transports.http.request import HttpRejection, HttpRequest
-from mcp_bridge._web.call_rows import identify_client, render_call, render_client
+from mcp_bridge._transports.http.request import HttpRequest
+from mcp_bridge._web.actions import NO_STORE, Action, PageActions, make_api_error, read_number
+from mcp_bridge._web.call_rows import identify_client, render_call, render_call_details, render_client
 from mcp_bridge._web.feed import MAX_BACKLOG, EventFeed, OpenPage, encode_json
 from mcp_bridge._web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge._web.inbox import Inbox
-from mcp_bridge._web.installs import Installations, PlanChanged
 from mcp_bridge._web.state import ChangeMonitor, ServerState
-from mcp_bridge._web.static_files import FILES, SECURITY_HEADERS, StaticFiles
+from mcp_bridge._web.static_files import FILES, StaticFiles
 from mcp_bridge._web.subject import PageSubject
 from mcp_bridge._web.viewer import Viewer, check_origin, identify_viewer
 
-NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 PREFIX = "/page/"
 MAX_BODY = 256 * 1024
 """The maximum number of bytes in the body of a request."""
@@ -36,9 +34,6 @@ MAX_REPORTED = 10_000
 """The maximum number of clients of which this remembers that the open pages have received them."""
 OBSERVER = b"role=observer"
 """The query of a stream that does not answer questions, so no question waits for it."""
-
-Action = Callable[[Viewer, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Performs the action of a POST request. The text is the path after the name of the action. Raises HttpRejection."""
 
 
 class OperatorApi:
@@ -62,11 +57,7 @@ class OperatorApi:
             "events": self._serve_events,
             "audit": self._serve_audit,
         }
-        self._actions: dict[str, Action] = {
-            "questions": self._answer_question,
-            "quarantine": self._accept_definition,
-            "installs": self._install,
-        }
+        self._actions = PageActions(subject, self._inbox)
         subject.endpoint.registry.pipeline.observe_calls(history)
         subject.endpoint.watch_sessions(self._add_session)
         if subject.options.asks_with_clients:
@@ -83,8 +74,10 @@ class OperatorApi:
         if not path.startswith(PREFIX):
             return None
         name, _, target = path.removeprefix(PREFIX).partition("/")
-        if target and name in self._actions:
-            return partial(self._serve_api, partial(self._serve_action, self._actions[name], target), viewer)
+        if target and name in self._actions.table:
+            return partial(self._serve_api, partial(self._serve_action, self._actions.table[name], target), viewer)
+        if target and name == "calls":
+            return partial(self._serve_api, partial(self._serve_call, target), viewer)
         if not target and name in self._readers:
             return partial(self._serve_api, self._readers[name], viewer)
         return None
@@ -133,15 +126,26 @@ class OperatorApi:
                 "answer": viewer.is_authenticated,
                 "approve": viewer.is_authenticated,
                 "quarantine": viewer.can_manage,
-                "install": viewer.can_manage and self._installations is not None,
+                "install": viewer.can_manage and self._actions.installations is not None,
             },
         }
         if viewer.is_operator:
             body["sources"] = state.list_sources()
             body["quarantine"] = state.list_pending()
             body["settings"] = state.describe_settings()
-        if viewer.can_manage and self._installations is not None:
-            body["installs"] = await to_thread.run_sync(self._installations.list_clients)
+        if viewer.can_manage and self._actions.installations is not None:
+            body["installs"] = await to_thread.run_sync(self._actions.installations.list_clients)
+        await request.respond(200, encode_json(body), NO_STORE)
+
+    async def _serve_call(self, target: str, request: HttpRequest, viewer: Viewer) -> None:
+        """Respond with a call, its log messages, and for operators its exception."""
+        request.check_method("GET")
+        record = self.history.find_record(read_number(target))
+        if record is None or not viewer.can_see(record.principal):
+            raise make_api_error(404, "not_found", "This call is no longer kept.")
+        redactor = self._subject.redactor
+        body = render_call(record, redactor)
+        body |= render_call_details(record, redactor, has_exception=viewer.is_operator)
         await request.respond(200, encode_json(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:
@@ -160,7 +164,7 @@ class OperatorApi:
         request.check_method("GET")
         path = self._subject.audit_trail
         if path is None:
-            raise _make_api_error(404, "not_found", "This server has no audit trail. Add the policy `audit`.")
+            raise make_api_error(404, "not_found", "This server has no audit trail. Add the policy `audit`.")
         # Most servers have no audit trail.
         from mcp_bridge._web.audit import read_records
 
@@ -168,9 +172,9 @@ class OperatorApi:
         try:
             page = await to_thread.run_sync(read_records, path, query, viewer)
         except ValueError as error:
-            raise _make_api_error(400, "invalid", str(error)) from None
+            raise make_api_error(400, "invalid", str(error)) from None
         except OSError as error:
-            raise _make_api_error(503, "unavailable", self._subject.redactor.redact_text(str(error))) from None
+            raise make_api_error(503, "unavailable", self._subject.redactor.redact_text(str(error))) from None
         await request.respond(200, encode_json(self._subject.redactor.redact_value(page)), NO_STORE)
 
     async def _serve_action(self, act: Action, target: str, request: HttpRequest, viewer: Viewer) -> None:
@@ -178,68 +182,15 @@ class OperatorApi:
         request.check_content_type()
         if not viewer.is_authenticated:
             message = "This server requires no token, so its page is read-only. Set http.token_env."
-            raise _make_api_error(403, "forbidden", message)
+            raise make_api_error(403, "forbidden", message)
         data = await request.read_body(MAX_BODY)
         try:
             body = load_json(data)
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            raise _make_api_error(400, "invalid", "The body must be a JSON object.")
+            raise make_api_error(400, "invalid", "The body must be a JSON object.")
         await request.respond(200, encode_json(await act(viewer, target, body)), NO_STORE)
-
-    async def _answer_question(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        text = target.partition("/")[0]
-        # No question has the number -1. `int` rejects texts with thousands of digits.
-        number = -1
-        if text.isdecimal() and len(text) < 16:
-            number = int(text)
-        try:
-            self._inbox.answer_question(viewer, number, body)
-        except LookupError as error:
-            raise _make_api_error(404, "not_found", str(error)) from None
-        except ValueError as error:
-            raise _make_api_error(400, "invalid", f"This answer is not valid: {error}") from None
-        return {"answered": True}
-
-    async def _accept_definition(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        _check_manager(viewer)
-        # The name may be the URI of a resource, with slashes.
-        source, separator, name = target.partition("/")
-        fingerprint = body.get("fingerprint")
-        if body.get("action") != "accept" or not isinstance(fingerprint, str) or not separator:
-            raise _make_api_error(400, "invalid", "Send {action: accept, fingerprint} to /page/quarantine/SOURCE/TOOL.")
-        from mcp_bridge._web.quarantine import accept_definition
-
-        try:
-            await accept_definition(self._subject.sources, source, name, fingerprint)
-        except LookupError as error:
-            raise _make_api_error(409, "conflict", str(error)) from None
-        except BridgeError as error:
-            raise _make_api_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
-        return {"accepted": True}
-
-    async def _install(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        _check_manager(viewer)
-        installs, client = self._installations, target.partition("/")[0]
-        if installs is None:
-            raise _make_api_error(403, "forbidden", "This server cannot be installed from its page.")
-        try:
-            if body.get("apply") is not True:
-                return await to_thread.run_sync(installs.show_change, client)
-            return await to_thread.run_sync(installs.apply_change, client, str(body.get("digest")))
-        except LookupError as error:
-            raise _make_api_error(404, "not_found", str(error)) from None
-        except PlanChanged:
-            message = "The file of the client has changed since the change was shown. Read it again."
-            raise _make_api_error(409, "conflict", message) from None
-        except (BridgeError, OSError) as error:
-            raise _make_api_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
-
-    @cached_property
-    def _installations(self) -> Installations | None:
-        build_entry = self._subject.options.build_entry
-        return Installations(build_entry) if build_entry is not None else None
 
     def _set_watched(self, is_watched: bool) -> None:
         self.history.set_listener(self._report_call if is_watched else None)
@@ -272,13 +223,3 @@ class OperatorApi:
 
     def _send_client(self, row: dict[str, Any], principal: str | None) -> None:
         self.feed.send("client", self._subject.redactor.redact_value(row), principal=principal, is_public=False)
-
-
-def _check_manager(viewer: Viewer) -> None:
-    if not viewer.can_manage:
-        message = "Only operators may do this. The settings list them in http.page.operators."
-        raise _make_api_error(403, "forbidden", message)
-
-
-def _make_api_error(status: int, code: str, message: str) -> HttpRejection:
-    return HttpRejection(status, dump_json({"error": {"code": code, "message": message}}), NO_STORE)

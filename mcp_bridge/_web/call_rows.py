@@ -13,8 +13,11 @@ from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Imag
 from mcp_bridge._contracts.observation import ClientInfo
 from mcp_bridge._contracts.tool import ToolResult
 from mcp_bridge._json_schema.secret_names import find_secret_values
+from mcp_bridge._protocol.wire.content import render_block
+from mcp_bridge._protocol.wire.protocol_versions import IN_PROCESS
 from mcp_bridge._protocol.wire.redacted_values import redact_values
 from mcp_bridge._protocol.wire.values import to_plain
+from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._web.history import CallRecord, ClientRow, format_state
 
@@ -82,11 +85,7 @@ class ValueTruncator:
 
 def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     """Return a call as JSON (docs/page-api.md, "A call")."""
-    try:
-        argument_redactor = Redactor(find_secret_values(record.call.arguments))
-    except (RecursionError, RuntimeError):
-        # The arguments are nested too deeply, or another thread changes them.
-        argument_redactor = Redactor()
+    argument_redactor = _make_argument_redactor(record)
     info = record.client
     client = f"{info.name or 'unknown'} {info.version}".rstrip()
     row: dict[str, Any] = {
@@ -99,16 +98,22 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
         "started": record.started,
         "duration_ms": None,
         "state": format_state(record),
+        "is_task": record.is_task,
         "code": None,
         "progress": None,
         "arguments": _DROPPED,
+        "is_exact": False,
         "result": None,
+        "result_is_exact": False,
+        "result_bytes": None,
         "layers": _list_layers(record),
+        "logs": len(record.logs or ()),
     }
     if record.seconds is not None:
         row["duration_ms"] = round(record.seconds * 1000, 3)
     if not record.is_dropped:
         row["arguments"] = _render_value(record.call.arguments, argument_redactor, redactor)
+        row["is_exact"] = _is_same(row["arguments"], record.call.arguments)
     if record.progress is not None:
         progress, total, message = record.progress
         if message:
@@ -118,8 +123,33 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
         row["code"] = record.result.code
         row["result"] = _DROPPED
         if not record.is_dropped:
-            row["result"] = _render_value(_describe_result(record.result), argument_redactor, redactor)
+            description = _describe_result(record.result)
+            row["result"] = _render_value(description, argument_redactor, redactor)
+            row["result_is_exact"] = record.result.content is None and _is_same(row["result"], description)
+            row["result_bytes"] = _measure_result(record.result)
     return row
+
+
+def render_call_details(record: CallRecord, redactor: Redactor, *, has_exception: bool) -> dict[str, Any]:
+    """Return what only a page with this call open needs: log messages, and with `has_exception` its exception."""
+    argument_redactor = _make_argument_redactor(record)
+    logs: list[dict[str, Any]] = []
+    for level, data, logger in record.logs or ():
+        value = _render_value({"data": data, "logger": logger}, argument_redactor, redactor)
+        logs.append({"level": level, **(value if isinstance(value, Mapping) else {"data": value})})
+    exception = None
+    if has_exception and record.exception:
+        exception = redactor.redact_text(argument_redactor.redact_text(record.exception))
+    return {"logs": logs, "exception": exception}
+
+
+def _make_argument_redactor(record: CallRecord) -> Redactor:
+    """Return a redactor of the secrets in the arguments of a call."""
+    try:
+        return Redactor(find_secret_values(record.call.arguments))
+    except (RecursionError, RuntimeError):
+        # The arguments are nested too deeply, or another thread changes them.
+        return Redactor()
 
 
 def identify_client(info: ClientInfo, principal: str | None) -> str:
@@ -187,6 +217,27 @@ def _render_value(value: Any, *redactors: Redactor) -> Any:
         return ValueTruncator(MAX_TEXT, texts_only=True).truncate_value(redact_values(plain, *redactors))
     except (ValueError, TypeError, RecursionError, RuntimeError) as error:
         return f"(cannot be shown: {type(error).__name__})"
+
+
+def _is_same(shown: Any, value: Any) -> bool:
+    """Return whether nothing of a value was redacted, truncated or converted."""
+    try:
+        return bool(shown == value)
+    except Exception:
+        # Callers in process can pass objects of any kind.
+        return False
+
+
+def _measure_result(result: ToolResult) -> int | None:
+    """Return the bytes of a result for the model: its content, or its output as JSON. None if they are unknown."""
+    if result.is_error:
+        return len(result.error_text.encode(errors="replace"))
+    try:
+        if not result.content:
+            return len(dump_json(to_plain(result.output)))
+        return sum(len(dump_json(render_block(block, IN_PROCESS))) for block in result.content)
+    except (ValueError, TypeError, RecursionError, RuntimeError):
+        return None
 
 
 def _describe_result(result: ToolResult) -> Any:

@@ -6,7 +6,7 @@ it. A record goes through these states:
 
 1. running: `begin_call` adds it to `_running`. If a page is open, `listener` gets each change, and layers are measured.
 2. ended: `keep_ended` moves it to `_ended`, which has room for the latest calls. If the call has only a few short
-   values (`_is_small`, the usual case), nothing else happens.
+   values (`is_small`, the usual case), nothing else happens.
 3. dropped: the size of any other call is estimated. If its values are too large, they are released immediately. If all
    values together exceed `MAX_BYTES`, those of the oldest calls are released. The rest of the record stays.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from mcp_bridge._contracts.observation import ClientInfo, LayerTime
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
+from mcp_bridge._web.call_sizes import MAX_SIZE, TOO_LARGE, estimate_result_size, estimate_size, is_small
 
 MAX_RECORDS = 1000
 """The maximum number of ended calls while a page is open."""
@@ -31,18 +32,12 @@ MAX_UNWATCHED = 200
 are released, so releasing them is fast."""
 MAX_BYTES = 32 * 1024 * 1024
 """The approximate maximum size of all arguments and results, in bytes; the oldest are dropped first."""
-MAX_SIZE = 1024 * 1024
-"""The maximum size of the arguments and the result of one call after its end, in bytes."""
-VALUE_SIZE = 64
-"""The approximate memory of a value without its text, in bytes."""
-MAX_VALUES = 4000
-"""The maximum number of values that an estimate visits. Data with more counts as too large."""
-TOO_LARGE = MAX_SIZE + 1
-"""The estimated size of values that are too large to be kept."""
-MAX_SMALL_TEXT = 1024
-"""The maximum number of characters of each text of a small call."""
-MAX_SMALL_ARGUMENTS = 8
-"""The maximum number of arguments of a small call."""
+MAX_LOGS = 100
+"""The maximum number of log messages of a call. The oldest are dropped first."""
+MAX_LOG_SIZE = 16 * 1024
+"""The maximum size of one log message, in bytes."""
+MAX_EXCEPTION = 32 * 1024
+"""The maximum number of characters of an exception with its traceback. The last ones are the most useful."""
 
 
 class ClientRow:
@@ -61,16 +56,21 @@ class CallRecord:
     """One call (see `ObservedCall`). Its arguments and `result` are not copies, and may be dropped.
 
     `seconds` is None while the call runs; `result` is also None if it was cancelled. `size` is the approximate size of
-    the values in bytes; 0 for small ones.
+    the values in bytes; 0 for small ones. `logs` has (level, data, logger) of each log message, and `exception` is the
+    text of an unexpected exception with the frames of the author's code; only operators may see it.
     """
 
     __slots__ = (
         "_history",
         "call",
         "client",
+        "exception",
         "id",
+        "is_asking",
         "is_dropped",
+        "is_task",
         "layers",
+        "logs",
         "principal",
         "progress",
         "result",
@@ -93,6 +93,10 @@ class CallRecord:
         self.result: ToolResult | None = None
         self.progress: tuple[float, float | None, str | None] | None = None
         self.layers: list[LayerTime] | None = None
+        self.logs: deque[tuple[str, Any, str | None]] | None = None
+        self.exception = ""
+        self.is_asking = False
+        self.is_task = ctx.is_task
         self.is_dropped = False
         self.size = 0
 
@@ -104,8 +108,33 @@ class CallRecord:
     def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Record the progress of the call."""
         self.progress = (progress, total, message)
-        if self._history.listener is not None:
-            self._history.listener(self)
+        self._report_change()
+
+    def report_log(self, level: str, data: Any, logger: str | None) -> None:
+        """Record a log message. If it is too large, only its size is kept."""
+        if self.logs is None:
+            self.logs = deque(maxlen=MAX_LOGS)
+        size = estimate_size(data)
+        if size > MAX_LOG_SIZE:
+            data = f"(a message of more than {MAX_LOG_SIZE // 1024} KiB)"
+        self.logs.append((level, data, logger))
+        self._report_change()
+
+    def report_asking(self, *, is_asking: bool) -> None:
+        """Record whether the call waits for an answer."""
+        self.is_asking = is_asking
+        self._report_change()
+
+    def report_exception(self, error: BaseException) -> None:
+        """Record the text of an exception, because the exception itself would keep the objects of its frames alive."""
+        # Most calls raise no exception.
+        from mcp_bridge._runtime.tracebacks import format_exception
+
+        text = format_exception(error)
+        if len(text) > MAX_EXCEPTION:
+            # The first line may begin in the middle of a secret, which would not be recognised.
+            text = text[-MAX_EXCEPTION:].partition("\n")[2]
+        self.exception = text
 
     def end(self, result: ToolResult | None) -> None:
         """Record the end of the call."""
@@ -116,7 +145,10 @@ class CallRecord:
     def update_size(self) -> None:
         """Estimate the bytes of the arguments and the result, and drop them if they are too large to be kept."""
         try:
-            self.size = _estimate_size(self.call.arguments) + _estimate_result_size(self.result)
+            self.size = estimate_size(self.call.arguments) + estimate_result_size(self.result)
+            for _, data, _ in self.logs or ():
+                self.size += estimate_size(data)
+            self.size += len(self.exception)
         except Exception:
             # Callers in process can pass objects of any kind.
             self.size = TOO_LARGE
@@ -127,9 +159,15 @@ class CallRecord:
         """Release the arguments and the result."""
         self.call = replace(self.call, arguments=None)
         self.is_dropped = True
+        self.logs = None
+        self.exception = ""
         self.size = 0
         if self.result is not None:
             self.result = ToolResult(success=self.result.success, code=self.result.code)
+
+    def _report_change(self) -> None:
+        if self._history.listener is not None:
+            self._history.listener(self)
 
 
 class CallHistory:
@@ -156,7 +194,8 @@ class CallHistory:
         """Move a call to those that have ended, and drop the values of old calls if all exceed `MAX_BYTES`."""
         del self._running[record.id]
         self._ended.append(record)
-        if not _is_small(record.call.arguments, record.result):
+        is_plain = record.logs is None and not record.exception
+        if not (is_plain and is_small(record.call.arguments, record.result)):
             record.update_size()
             self._drop_oldest()
         if self.listener is not None:
@@ -167,6 +206,15 @@ class CallHistory:
         self.listener = listener
         limit = MAX_UNWATCHED if listener is None else MAX_RECORDS
         self._ended = deque(self._ended, limit)
+
+    def find_record(self, number: int) -> CallRecord | None:
+        """Return the call with this id, or None if there is none."""
+        if number in self._running:
+            return self._running[number]
+        for record in self._ended:
+            if record.id == number:
+                return record
+        return None
 
     def list_records(self) -> list[CallRecord]:
         """List the calls, the latest first."""
@@ -213,73 +261,9 @@ class CallHistory:
 
 
 def format_state(record: CallRecord) -> str:
-    """Return `running`, `ok`, `error` or `cancelled`."""
+    """Return `running`, `asking`, `ok`, `error` or `cancelled`."""
     if record.seconds is None:
-        return "running"
+        return "asking" if record.is_asking else "running"
     if record.result is None:
         return "cancelled"
     return "error" if record.result.is_error else "ok"
-
-
-def _estimate_size(value: Any) -> int:
-    """Return the approximate size of a value in bytes, or `TOO_LARGE` if it exceeds `MAX_SIZE`."""
-    # A text is the usual case.
-    if type(value) is str:
-        return VALUE_SIZE + len(value)
-    size = 0
-    count = 0
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        count += 1
-        size += VALUE_SIZE
-        if isinstance(item, str | bytes | bytearray):
-            size += len(item)
-        elif isinstance(item, Mapping):
-            waiting += item.keys()
-            waiting += item.values()
-        elif isinstance(item, list | tuple | set | frozenset):
-            waiting += item
-        if size > MAX_SIZE or count + len(waiting) > MAX_VALUES:
-            return TOO_LARGE
-    return size
-
-
-def _is_small(arguments: Any, result: ToolResult | None) -> bool:
-    """Return whether a call has only a few short values. This costs less than an estimate."""
-    if type(arguments) is not dict or len(arguments) > MAX_SMALL_ARGUMENTS:
-        return False
-    for key, value in arguments.items():
-        value_type = type(value)
-        if type(key) is not str or len(key) > MAX_SMALL_TEXT:
-            return False
-        if value_type is str:
-            if len(value) > MAX_SMALL_TEXT:
-                return False
-        elif value_type is not int and value_type is not float and value_type is not bool and value is not None:
-            return False
-    if result is None:
-        return True
-    if result.content is not None or result.meta is not None or result.error is not None:
-        return False
-    output = result.output
-    return output is None or (type(output) is str and len(output) <= MAX_SMALL_TEXT)
-
-
-def _estimate_result_size(result: ToolResult | None) -> int:
-    """Return the approximate size of the output, the content and the metadata of a result, in bytes."""
-    if result is None:
-        return 0
-    if result.encoded is not None and result.encoded.output is result.output:
-        # The output is encoded already, so its size is known. The result keeps both the output and its text.
-        size = 2 * result.encoded.size
-    else:
-        size = _estimate_size(result.output)
-    for block in result.content or ():
-        for name in ("text", "data", "content"):
-            value = getattr(block, name, "")
-            if isinstance(value, str | bytes):
-                size += len(value)
-    if result.meta is not None:
-        size += _estimate_size(result.meta)
-    return size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -431,18 +430,29 @@ async def edit_until_seen(path: Path, text: str, is_seen: Callable[[], bool]) ->
 
 
 @BOTH_LOOPS
-async def test_an_edit_replaces_the_tools_unless_it_is_broken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_edit_replaces_the_tools_unless_it_is_broken(tmp_path: Path) -> None:
     path = write(tmp_path / "tools.py", GREET)
     async with run_watching(PythonSource("s", path=path, watch=True)) as offers:
         await edit_until_seen(path, GREET.replace("greet", "welcome"), lambda: len(offers) > 1)
         assert list_tool_names(offers[-1]) == ["welcome"]
-        so_far = len(offers)
-        with caplog.at_level(logging.ERROR):
-            await edit_until_seen(path, "def broken(:\n", lambda: "tools.py:1: SyntaxError" in caplog.text)
-        assert len(offers) == so_far
-        assert "the tools stay as they were" in caplog.text
-        await edit_until_seen(path, GREET.replace("Hello", "Good day"), lambda: len(offers) > so_far)
+        await edit_until_seen(path, "def broken(:\n", lambda: bool(offers[-1].problems))
+        assert list_tool_names(offers[-1]) == ["welcome"]
+        (problem,) = offers[-1].problems
+        assert f"{path}:1: SyntaxError" in problem
+        assert problem.endswith(": the tools stay as they were")
+        await edit_until_seen(path, GREET.replace("Hello", "Good day"), lambda: not offers[-1].problems)
         assert offers[-1].tools[0].handler({"name": "Ann"}) == "Good day Ann"
+
+
+@BOTH_LOOPS
+async def test_a_file_that_was_broken_at_the_start_has_only_the_problem_of_its_last_edit(tmp_path: Path) -> None:
+    path = write(tmp_path / "tools.py", "import nothing_of_this_name\n")
+    async with run_watching(PythonSource("s", path=path, watch=True)) as offers:
+        assert len(offers[-1].problems) == 1
+        await edit_until_seen(path, "def broken(:\n", lambda: "SyntaxError" in str(offers[-1].problems))
+        assert len(offers[-1].problems) == 1
+        await edit_until_seen(path, GREET, lambda: not offers[-1].problems)
+        assert list_tool_names(offers[-1]) == ["greet"]
     assert has_no_bytecode(tmp_path)
 
 

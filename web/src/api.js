@@ -37,6 +37,10 @@ export function setToken(given) {
   tokenProblem.value = "";
 }
 
+export function hasToken() {
+  return Boolean(token);
+}
+
 /** Send a request and return the response, whatever its status; raise ApiError if there is none, or the token is not valid. */
 export async function send(path, { headers, ...options } = {}) {
   // A header cannot have other characters, so the server rejects a token that has some.

@@ -4,13 +4,15 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, tokenProblem } from "./api.js";
 import { countPending, listPanels } from "./panels/index.js";
-import { announce, announcement } from "./parts.jsx";
+import { escapeInvisible } from "./format.js";
+import { announce, announcement, Prose } from "./parts.jsx";
 import { formatAddress, navigate, route } from "./route.js";
-import { server } from "./store.js";
+import { server, sources } from "./store.js";
 import { connection, followEvents, rejection } from "./stream.js";
 
 const THEMES = ["system", "light", "dark"];
 const THEME_KEY = "mcp-bridge theme";
+const MAX_FAULTS = 3; // the Sources panel lists all
 const CHORD_TIME = 1500; // ms between g and the key of a panel
 
 const theme = signal(localStorage.getItem(THEME_KEY) ?? "system");
@@ -41,7 +43,10 @@ function App() {
       </a>
       <Navigation panels={panels} current={panel} />
       <main id="content" tabindex="-1" class={panel.isSplit ? "is-split" : ""} key={panel.id}>
-        <Connection />
+        <div class="banners">
+          <Connection />
+          <Faults />
+        </div>
         <h1 class={panel.isSplit ? "sr-only" : ""}>{panel.title}</h1>
         {tokenProblem.value ? <TokenForm /> : <panel.view />}
       </main>
@@ -121,6 +126,28 @@ function Connection() {
   const isLost = connection.value === "lost" && !tokenProblem.value;
   const problem = rejection.value || "The connection to the server is lost.";
   return <div role="status">{isLost && <p class="banner">{problem} Connecting again…</p>}</div>;
+}
+
+/** The problems of the author's own files, wherever the author looks, until an edit repairs them. */
+function Faults() {
+  const faults = sources.value
+    .filter(({ type }) => type === "python")
+    .flatMap(({ name, problems }) => (problems ?? []).map((problem) => ({ name, problem })));
+  if (!faults.length) return null;
+  return (
+    <div role="alert" aria-label="Problems of files">
+      {faults.slice(0, MAX_FAULTS).map(({ name, problem }) => (
+        <p key={name + problem} class="banner bad">
+          <a href={formatAddress("sources")}>{name}</a>: <Prose text={escapeInvisible(problem)} />
+        </p>
+      ))}
+      {faults.length > MAX_FAULTS && (
+        <p class="banner bad">
+          <a href={formatAddress("sources")}>{faults.length - MAX_FAULTS} more problems</a>
+        </p>
+      )}
+    </div>
+  );
 }
 
 function TokenForm() {

@@ -28,37 +28,65 @@ export async function listTools() {
 /**
  * Call a tool and return its result.
  *
- * `onNotification` receives the progress and log messages of the call. `askUser` receives the questions of a round,
- * by key, and returns the answers; then the call continues. Aborting `signal` cancels the call.
+ * `onNotification` receives the progress and log messages of the call, and `onMessage` every message of it, with
+ * whether the page has sent it. `askUser` receives the questions of a round, by key, and returns the answers; then the
+ * call continues. Aborting `signal` cancels the call.
  */
-export async function callTool(tool, args, { signal, onNotification, askUser }) {
-  const headers = { "Mcp-Name": encodeHeader(tool.name), ...listArgumentHeaders(tool.inputSchema, args) };
+export async function callTool(tool, args, { signal, onNotification, onMessage, askUser }) {
+  const headers = listToolHeaders(tool, args);
   const params = { name: tool.name, arguments: args };
   let continuation = {};
   for (;;) {
-    const result = await request("tools/call", { ...params, ...continuation }, { headers, signal, onNotification });
+    const options = { headers, signal, onNotification, onMessage };
+    const result = await request("tools/call", { ...params, ...continuation }, options);
     if (result.resultType !== "input_required") return result;
     continuation = { inputResponses: await askUser(result.inputRequests ?? {}) };
     if (result.requestState !== undefined) continuation.requestState = result.requestState;
   }
 }
 
-async function request(method, params, { headers, signal, onNotification } = {}) {
+/** Return the headers and the message of a call as another program would send them. */
+export function buildRequest(tool, args) {
+  const _meta = { ...META, "io.modelcontextprotocol/clientInfo": { name: "curl", version: "1" } };
+  _meta["io.modelcontextprotocol/clientCapabilities"] = {};
+  delete _meta["mcp-bridge/session"];
+  const params = { name: tool.name, arguments: args, _meta };
+  return {
+    headers: listHeaders("tools/call", listToolHeaders(tool, args)),
+    body: { jsonrpc: "2.0", id: 1, method: "tools/call", params },
+  };
+}
+
+function listHeaders(method, headers) {
+  return {
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "MCP-Protocol-Version": VERSION,
+    "Mcp-Method": method,
+    ...headers,
+  };
+}
+
+function listToolHeaders(tool, args) {
+  return { "Mcp-Name": encodeHeader(tool.name), ...listArgumentHeaders(tool.inputSchema, args) };
+}
+
+async function request(method, params, { headers, signal, onNotification, onMessage } = {}) {
   const id = ++lastId;
   const _meta = onNotification ? { ...META, progressToken: id } : META;
+  const body = { jsonrpc: "2.0", id, method, params: { ...params, _meta } };
+  onMessage?.(body, true);
   const response = await send("mcp", {
     method: "POST",
     signal,
-    headers: {
-      "Content-Type": "application/json",
-      Accept: "application/json, text/event-stream",
-      "MCP-Protocol-Version": VERSION,
-      "Mcp-Method": method,
-      ...headers,
-    },
-    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }),
+    headers: listHeaders(method, headers),
+    body: JSON.stringify(body),
   });
-  const message = await readResponse(response, id, onNotification);
+  const message = await readResponse(response, id, (notification) => {
+    onMessage?.(notification, false);
+    onNotification?.(notification);
+  });
+  if (message) onMessage?.(message, false);
   if (message?.error)
     throw Object.assign(new ApiError(message.error.message, response.status), {
       code: message.error.data?.code ?? message.error.code,
@@ -74,7 +102,7 @@ async function readResponse(response, id, onNotification) {
     for await (const { data } of readEvents(response)) {
       const message = parseJson(data);
       if (message.id === id) return message;
-      if (message.method) onNotification?.(message);
+      if (message.method) onNotification(message);
     }
   } catch (error) {
     if (error.name === "AbortError") throw error;

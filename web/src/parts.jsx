@@ -97,6 +97,17 @@ export function Diff({ lines, label }) {
   );
 }
 
+/** Details whose content is rendered only while it is open. */
+export function Fold({ title, children }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {isOpen && children}
+    </details>
+  );
+}
+
 /** Tabs as the ARIA practices describe them: arrow keys select. `tabs` are [id, title] pairs. */
 export function Tabs({ tabs, selected, onSelect, label }) {
   const list = useRef(null);

@@ -7,6 +7,7 @@ import { questions } from "./store.js";
 
 const MAX_RUNS = 20; // per tool
 const MAX_LOGS = 200;
+const MAX_MESSAGES = 200;
 
 /** Tool name → runs, newest first. A run is replaced by a changed copy, never changed. */
 export const runs = signal(new Map());
@@ -45,6 +46,7 @@ export async function startRun(tool, args) {
     state: "running",
     progress: null,
     logs: [],
+    messages: [],
     requests: {},
     result: null,
     problem: "",
@@ -54,6 +56,7 @@ export async function startRun(tool, args) {
     const result = await callTool(tool, args, {
       signal: controller.signal,
       onNotification: (message) => readNotification(tool.name, id, message),
+      onMessage: (message, isSent) => addMessage(tool.name, id, { time: Date.now(), isSent, message }),
       askUser: (requests) => askUser(tool.name, id, requests, controller.signal),
     });
     finish(tool.name, id, result.isError ? "error" : "ok", { result });
@@ -104,6 +107,10 @@ function readNotification(name, id, { method, params }) {
   if (method === "notifications/progress") update(name, id, () => ({ progress: params }));
   if (method === "notifications/message")
     update(name, id, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
+}
+
+function addMessage(name, id, message) {
+  update(name, id, ({ messages }) => ({ messages: [...messages, message].slice(-MAX_MESSAGES) }));
 }
 
 function askUser(name, id, requests, signal) {

@@ -23,7 +23,12 @@ export const toolsProblem = signal("");
 export const dropped = signal(0);
 /** The calls, newest first, and how many of them run. */
 export const calls = signal([]);
-export const runningCount = computed(() => calls.value.reduce((count, call) => count + (call.state === "running"), 0));
+export const runningCount = computed(() => calls.value.reduce((count, call) => count + isRunning(call), 0));
+
+/** Whether a call has not ended. It may wait for an answer of a user. */
+export function isRunning({ state }) {
+  return state === "running" || state === "asking";
+}
 
 const LISTS = { sources, clients, questions, decisions, quarantine, lint, installs };
 
@@ -80,7 +85,7 @@ function replaceBy(key, list, item) {
 /** A snapshot lists all running calls. The end of any other one was left out of the events under load. */
 function forgetEndedCalls(list) {
   const listed = new Set(list.map(({ id }) => id));
-  for (const [id, { state }] of records) if (state === "running" && !listed.has(id)) forgetCall(id);
+  for (const [id, record] of records) if (isRunning(record) && !listed.has(id)) forgetCall(id);
 }
 
 function forgetCall(id) {
@@ -101,7 +106,7 @@ function flushCalls() {
   timer = null;
   for (const [id, record] of changed) {
     const known = records.get(id);
-    if (known && known.state !== "running" && record.state === "running") continue;
+    if (known && !isRunning(known) && isRunning(record)) continue;
     const size = JSON.stringify(record).length;
     characters += size - (sizes.get(id) ?? 0);
     sizes.set(id, size);

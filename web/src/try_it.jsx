@@ -2,7 +2,9 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { answerRun, cancelRun, listRunProblems, runs, startRun } from "./runs.js";
 import { parseJson } from "./numbers.js";
-import { Code, State, useClock } from "./parts.jsx";
+import { LogLines, ResultException } from "./call_details.jsx";
+import { CopyCall, formatCost, measureJson } from "./call_actions.jsx";
+import { Code, Fold, State, useClock } from "./parts.jsx";
 import { createValue } from "./schema.js";
 import { findField, SchemaForm } from "./schema_form.jsx";
 import { QuestionForm } from "./question_form.jsx";
@@ -10,6 +12,11 @@ import { ResultView } from "./result_view.jsx";
 import { formatDuration, formatTime } from "./format.js";
 
 const drafts = new Map(); // tool name → arguments, kept while other panels are shown
+
+/** Fill the form of a tool with these arguments when it is opened. */
+export function setDraft(name, args) {
+  drafts.set(name, args);
+}
 
 export function TryIt({ tool }) {
   const [value, setOwnValue] = useState(
@@ -70,7 +77,7 @@ export function TryIt({ tool }) {
           </span>
         </div>
       </form>
-      {run && <RunView run={run} problems={problems} onFocus={(path) => findField(form.current, path)?.focus()} />}
+      {run && <RunView tool={tool} run={run} problems={problems} onFocus={(path) => findField(form.current, path)?.focus()} />}
       {list.length > 1 && <PastRuns list={list} shown={run} onShow={show} />}
     </>
   );
@@ -128,7 +135,7 @@ function JsonEditor({ value, onChange, onValidity }) {
   );
 }
 
-function RunView({ run, problems, onFocus }) {
+function RunView({ tool, run, problems, onFocus }) {
   useClock(200, !run.ended);
   return (
     <section class="run" aria-label="Result" key={run.id}>
@@ -159,19 +166,36 @@ function RunView({ run, problems, onFocus }) {
         </ul>
       )}
       {run.result && !problems.length && <ResultView result={run.result} />}
+      <ResultException result={run.result} />
+      <div class="row">
+        <CopyCall tool={tool} args={run.arguments} result={run.result?.isError ? undefined : run.result?.structuredContent} />
+        {run.result && <span class="muted small">{formatCost(measureJson(run.result))}</span>}
+      </div>
       {run.logs.length > 0 && (
         <details>
           <summary>Log of the call ({run.logs.length})</summary>
-          <Code
-            label="Log of the call"
-            text={run.logs
-              .map(({ level, data }) => `${level}: ${typeof data === "string" ? data : JSON.stringify(data)}`)
-              .join("\n")}
-          />
+          <LogLines logs={run.logs} />
         </details>
+      )}
+      {run.messages.length > 0 && (
+        <Fold title={`Messages (${run.messages.length})`}>
+          <Messages messages={run.messages} />
+        </Fold>
       )}
     </section>
   );
+}
+
+/** The messages of a call as they were sent and received. */
+function Messages({ messages }) {
+  return messages.map(({ time, isSent, message }, index) => (
+    <div key={index} class="block">
+      <span class="muted small">
+        {isSent ? "sent" : "received"} {formatTime(time / 1000, { fractionalSecondDigits: 3 })}
+      </span>
+      <Code value={message} label={`Message ${index + 1}, ${isSent ? "sent" : "received"}`} />
+    </div>
+  ));
 }
 
 export function Progress({ progress, label }) {

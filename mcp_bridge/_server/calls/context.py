@@ -172,6 +172,7 @@ class ServedCall(RunningCall):
         """
         severity = check_level(level)
         data, logger = self.filter_message(to_plain(data)), self.filter_message(logger)
+        self._observe_log(level, data, logger)
         request = self._request
         if request is None:
             return

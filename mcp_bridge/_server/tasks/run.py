@@ -75,6 +75,10 @@ class TaskCall(ServedCall):
         self.ask_through(run)
 
     @property
+    def is_task(self) -> bool:
+        return True
+
+    @property
     def idempotency_key(self) -> str:
         return sha256(self._run.order.id.encode()).hexdigest()
 

@@ -13,25 +13,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
-from anyio.abc import TaskStatus
 
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.source import Offer, Publish, Source, SourceContext
 from mcp_bridge._integrations.frameworks.discovery import DiscoveredTools, remove_duplicates
-from mcp_bridge._integrations.frameworks.toolboxes import (
-    OPEN_TIMEOUT,
-    OpenToolboxes,
-    Toolbox,
-    open_toolboxes,
-    publish_toolboxes,
-)
+from mcp_bridge._integrations.frameworks.toolboxes import OPEN_TIMEOUT, publish_toolboxes
 from mcp_bridge._runtime.python_import import forget_modules, import_file, import_module, without_bytecode
 from mcp_bridge._runtime.source_files import contains_home, find_source_files
 from mcp_bridge._sources.python.discovery import discover_foreign_tools, find_offer, merge_offers, select_runnable
 from mcp_bridge._sources.python.lifespan import run_with_lifespan
+from mcp_bridge._sources.python.publisher import LoadResult, OfferPublisher, add_toolboxes, get_taken_names
 
 if TYPE_CHECKING:
     from mcp_bridge._sources.python.options import PythonOptions
@@ -44,8 +38,8 @@ class PythonSource(Source):
     """Publishes tools, resources and prompts from a file or a folder (`path`), or from a module.
 
     A module is imported with `directory` on the path. `tools` names undecorated functions to publish, and toolboxes to
-    open. With `watch`, an edited file is imported again. If that fails, the error is logged, and the tools stay as they
-    were.
+    open. With `watch`, an edited file is imported again. If that fails, the tools stay as they were, and the error is a
+    problem of the source until an edit repairs the file.
     """
 
     describes_server = True
@@ -103,12 +97,12 @@ class PythonSource(Source):
         result = self._load_modules()
         if not self._watch:
             async with run_with_lifespan(result.offer) as offer:
-                await publish_toolboxes(result.toolboxes, OPEN_TIMEOUT, partial(_add_toolboxes, offer), publish)
+                await publish_toolboxes(result.toolboxes, OPEN_TIMEOUT, partial(add_toolboxes, offer), publish)
                 # The offer differs if it has a lifespan, which must not end before the source.
                 if offer is not result.offer:
                     await anyio.sleep_forever()
             return
-        publisher = _Publisher(publish)
+        publisher = OfferPublisher(publish)
         async with anyio.create_task_group() as tasks:
             try:
                 await tasks.start(publisher.publish, result)
@@ -116,10 +110,13 @@ class PythonSource(Source):
                 # An edit can repair the file.
                 publish(Offer(problems=[str(error)]))
             async for new_result in self._reload_after_edits(stamps, is_broken=bool(result.errors)):
+                if new_result.errors:
+                    publisher.report_errors(new_result.errors)
+                    continue
                 try:
                     await tasks.start(publisher.publish, new_result)
                 except SourceError as error:
-                    logger.error("%s: the tools stay as they were", error)
+                    publisher.report_errors([str(error)])
 
     def list_files(self) -> Sequence[Path]:
         """Return the files of the source, with the files they import from its folder, or the folder as a whole.
@@ -143,7 +140,7 @@ class PythonSource(Source):
         """
         return self._load_modules().offer
 
-    def _load_modules(self) -> _LoadResult:
+    def _load_modules(self) -> LoadResult:
         discovered = DiscoveredTools()
         problems: list[str] = []
         offers: list[Offer] = []
@@ -158,7 +155,7 @@ class PythonSource(Source):
         offer = merge_offers(offers)
         tools, tool_problems = select_runnable(offer)
         offer = replace(offer, tools=tools)
-        foreign_tools, duplicate_problems = remove_duplicates(discovered.tools, _get_taken_names(offer))
+        foreign_tools, duplicate_problems = remove_duplicates(discovered.tools, get_taken_names(offer))
         tool_problems += [*discovered.problems, *duplicate_problems]
         offer = replace(offer, tools=[*offer.tools, *foreign_tools])
         is_empty = not (offer.entries or offer.server or discovered.toolboxes)
@@ -166,7 +163,7 @@ class PythonSource(Source):
             hint = "Mark a function with @tool, @resource or @prompt, or name it in the settings"
             problems.append(f"{self._path or self._module}: no tools found. {hint}")
         offer = replace(offer, problems=[*offer.problems, *problems, *tool_problems])
-        return _LoadResult(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
+        return LoadResult(offer=offer, toolboxes=discovered.toolboxes, errors=problems)
 
     def _import_modules(self, problems: list[str]) -> Iterator[ModuleType]:
         """Yield the modules that can be imported, and add a problem for each of the others."""
@@ -194,8 +191,8 @@ class PythonSource(Source):
             return [name for name in self._tools if hasattr(module, name)]
         return self._tools
 
-    async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[_LoadResult]:
-        """Import the files again after each edit, and yield the result unless an import fails.
+    async def _reload_after_edits(self, stamps: Mapping[Path, int], *, is_broken: bool) -> AsyncIterator[LoadResult]:
+        """Import the files again after each edit, and yield the result.
 
         `stamps` are those of the last import. They reveal edits that happened before the watcher was ready. If the
         source `is_broken` and an edit repairs it, the message has the level WARNING, so users who have seen the error
@@ -205,10 +202,8 @@ class PythonSource(Source):
             if is_edit or self._read_stamps() != stamps:
                 forget_modules(self._root)
                 result = self._load_modules()
-                for problem in result.errors:
-                    logger.error("%s: the tools stay as they were", problem)
+                yield result
                 if not result.errors:
-                    yield result
                     offer = result.offer
                     resources = len(offer.resources) + len(offer.templates)
                     level = logging.WARNING if is_broken else logging.INFO
@@ -226,53 +221,6 @@ class PythonSource(Source):
         if self._path is not None:
             return self._path if self._path.is_dir() else self._path.parent
         return self._directory
-
-
-class _LoadResult(NamedTuple):
-    """The result of importing all files. If it has `errors`, a reload does not publish it."""
-
-    offer: Offer
-    toolboxes: Mapping[str, Toolbox]
-    errors: Sequence[str]
-
-
-class _Publisher:
-    """Publishes the result of each import, with the tools of its toolboxes.
-
-    Each result has a task, which keeps its lifespan and its toolboxes open until the next result takes its place.
-    """
-
-    def __init__(self, publish: Publish) -> None:
-        self._publish = publish
-        self._last_scope = anyio.CancelScope()
-
-    async def publish(self, result: _LoadResult, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Publish an offer in place of the last one, and end the task of the last one.
-
-        The task has started once the offer is published. An empty offer is published too, because the next edit may add
-        a tool.
-        """
-        with anyio.CancelScope() as scope:
-            async with run_with_lifespan(result.offer) as offer, open_toolboxes(result.toolboxes) as toolboxes:
-                self._last_scope.cancel()
-                self._last_scope = scope
-                self._publish(_add_toolboxes(offer, toolboxes))
-                task_status.started()
-                while toolboxes.is_open:
-                    await toolboxes.wait_for_change()
-                    self._publish(_add_toolboxes(offer, toolboxes))
-                if offer is not result.offer:
-                    await anyio.sleep_forever()
-
-
-def _add_toolboxes(offer: Offer, toolboxes: OpenToolboxes) -> Offer:
-    tools, duplicates = remove_duplicates(toolboxes.tools, _get_taken_names(offer))
-    problems = [*offer.problems, *toolboxes.problems, *duplicates]
-    return toolboxes.add_to(replace(offer, tools=[*offer.tools, *tools], problems=problems))
-
-
-def _get_taken_names(offer: Offer) -> dict[str, str]:
-    return {entry.name: "the file itself" for entry in offer.tools}
 
 
 async def _watch_edits(root: Path) -> AsyncIterator[bool]:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,11 @@ async def mount(coordinator, config):
 class PageServer:
     """A `mcp-bridge serve` process in a separate folder. After `stop`, `start` uses the same port again."""
 
-    def __init__(self, folder: Path, settings: str = SETTINGS, **variables: str) -> None:
+    def __init__(self, folder: Path, settings: str = SETTINGS, options: Sequence[str] = (), **variables: str) -> None:
         self.folder = folder
         self.port = 0
         self.base = ""
+        self._options = options
         self._variables = {"SHOP_TOKEN": TOKEN, "HOME": str(folder), **variables}
         shutil.copy(HERE / "shop.py", folder)
         (folder / "guard.py").write_text(GUARD)
@@ -72,6 +73,7 @@ class PageServer:
     def start(self) -> None:
         """Start the process and wait until it listens."""
         command = [sys.executable, "-m", "mcp_bridge", "serve", "bridge.yaml", "--http", f"127.0.0.1:{self.port}"]
+        command += self._options
         environment = {**os.environ, **self._variables}
         self._process = subprocess.Popen(
             command, cwd=self.folder, env=environment, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True

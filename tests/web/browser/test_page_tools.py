@@ -45,7 +45,7 @@ def test_a_form_calls_a_tool_and_shows_its_result(page: Page) -> None:
     tool.get_by_label("item").fill("apples")
     tool.get_by_label("amount").fill("2")
     result = call(tool)
-    expect(result.get_by_text("ok")).to_be_visible()
+    expect(result.get_by_text("ok", exact=True)).to_be_visible()
     assert json.loads(result.get_by_label("Structured content").inner_text()) == {"apples": 10, "pears": 3}
 
 
@@ -130,7 +130,7 @@ def test_a_form_covers_lists_choices_alternatives_and_null(page: Page) -> None:
     tool.get_by_label("can_wait").select_option("false")
     tool.get_by_label("extra").fill('{"floors": [1, 2]}')
     result = call(tool)
-    expect(result.get_by_text("ok")).to_be_visible()
+    expect(result.get_by_text("ok", exact=True)).to_be_visible()
     assert json.loads(result.get_by_label("Structured content").inner_text()) == {
         "lines": [{"item": "plums", "amount": 1, "note": "ripe"}, {"item": "pears", "amount": 1, "note": None}],
         "handover": {"kind": "delivery", "address": {"street": "Rua Augusta 1", "city": "Lisbon", "floor": None}},
@@ -247,7 +247,7 @@ def test_an_answer_that_does_not_match_the_schema_is_requested_again(page: Page)
 def test_results_of_earlier_calls_can_be_shown_again(page: Page) -> None:
     tool = open_tool(page, "take")
     tool.get_by_label("item").fill("apples")
-    expect(call(tool).get_by_text("ok")).to_be_visible()
+    expect(call(tool).get_by_text("ok", exact=True)).to_be_visible()
     tool.get_by_label("item").fill("plums")
     expect(call(tool).get_by_text("too_few")).to_be_visible()
     tool.get_by_role("region", name="Calls made here").get_by_role("button").filter(has_text="apples").click()
@@ -268,7 +268,7 @@ def test_the_schema_is_shown_with_types_defaults_and_limits(page: Page) -> None:
 def test_durations_of_calls_are_a_chart(page: Page) -> None:
     tool = open_tool(page, "take")
     tool.get_by_label("item").fill("apples")
-    expect(call(tool).get_by_text("ok")).to_be_visible()
+    expect(call(tool).get_by_text("ok", exact=True)).to_be_visible()
     tool.get_by_role("tab", name="Latency").click()
     expect(tool.get_by_role("img", name="Durations of")).to_be_visible()
     assert tool.locator(".chart-point").count() >= 1

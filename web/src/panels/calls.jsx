@@ -1,7 +1,9 @@
 /** Calls: those of all clients, live, in a table that renders only the visible rows. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { calls, dropped, runningCount } from "../store.js";
+import { CallActions, formatCost } from "../call_actions.jsx";
+import { CallDetails } from "../call_details.jsx";
+import { calls, dropped, isRunning, runningCount, server } from "../store.js";
 import { formatCount, formatDuration, formatTime } from "../format.js";
 import { formatAddress, navigate, route } from "../route.js";
 import { Code, CopyButton, Empty, State } from "../parts.jsx";
@@ -10,7 +12,7 @@ import { Progress } from "../try_it.jsx";
 
 const ROW = 30; // px, as in app.css
 const MARGIN = 8; // rows rendered above and below the visible ones
-const STATES = ["running", "ok", "error", "cancelled"];
+const STATES = ["running", "asking", "ok", "error", "cancelled"];
 
 const text = signal("");
 const state = signal("");
@@ -74,6 +76,9 @@ export function CallsPanel() {
           >
             Latency
           </button>
+          <button type="button" disabled={!shownCalls.value.length} onClick={exportCalls}>
+            Export
+          </button>
         </div>
         {isLatencyShown.value ? (
           <LatencyOfTools />
@@ -98,6 +103,16 @@ export function CallsPanel() {
       )}
     </div>
   );
+}
+
+/** Save the shown calls as a file. The server has redacted the secrets in them. */
+function exportCalls() {
+  const { name, version } = server.value;
+  const text = JSON.stringify({ server: { name, version }, calls: shownCalls.value }, null, 2);
+  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const link = Object.assign(document.createElement("a"), { href: url, download: `${name}-calls.json` });
+  link.click();
+  URL.revokeObjectURL(url);
 }
 
 function CallTable({ selectedId }) {
@@ -199,7 +214,10 @@ function CallRow({ call, index, isSelected, isTabStop, onFocus }) {
       onClick={() => navigate("calls", call.id)}
     >
       <td class="mono muted col-time">{formatTime(call.started)}</td>
-      <td class="mono clip">{call.tool}</td>
+      <td class="mono clip">
+        {call.tool}
+        {call.is_task && <span class="tag inline">task</span>}
+      </td>
       <td class="clip col-client">
         {call.client_name}
         {call.principal && <span class="muted"> {call.principal}</span>}
@@ -308,6 +326,7 @@ function Call({ call }) {
         <h2 class="mono">{call.tool}</h2>
         <State state={call.state} />
         {call.code && <code class="tag">{call.code}</code>}
+        {call.is_task && <span class="tag">task</span>}
       </header>
       <dl class="facts">
         <Fact title="Started">{formatTime(call.started, { fractionalSecondDigits: 3 })}</Fact>
@@ -315,11 +334,13 @@ function Call({ call }) {
         <Fact title="Client">{call.client_name}</Fact>
         <Fact title="Principal">{call.principal}</Fact>
         <Fact title="Kind">{call.kind}</Fact>
+        <Fact title="Result">{call.result_bytes !== null && formatCost(call.result_bytes)}</Fact>
         <Fact title="Id">
           <code>{call.id}</code>
         </Fact>
       </dl>
-      {call.state === "running" && <Progress progress={call.progress} label={`Progress of ${call.tool}`} />}
+      {isRunning(call) && <Progress progress={call.progress} label={`Progress of ${call.tool}`} />}
+      <CallActions call={call} />
       <div class="row spread above">
         <h3>Arguments</h3>
         <CopyButton text={JSON.stringify(call.arguments, null, 2) ?? ""} />
@@ -333,6 +354,7 @@ function Call({ call }) {
         ) : (
           <Code value={call.result} label="Result" />
         ))}
+      <CallDetails key={call.id} call={call} />
       {call.layers?.length > 0 && (
         <>
           <h3>Layers</h3>

@@ -1,6 +1,7 @@
 /** Tools: the list, and for one tool the form to call it, its schema and its latency. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { useMemo, useState } from "preact/hooks";
+import { formatCost, measureJson } from "../call_actions.jsx";
 import { formatAddress, route } from "../route.js";
 import { Code, Empty, Tabs } from "../parts.jsx";
 import { describeType, listAlternatives, resolveSchema } from "../schema.js";
@@ -16,6 +17,7 @@ const TABS = [
 const search = signal("");
 const tab = signal("try");
 const MAX_DEPTH = 6;
+const listBytes = computed(() => measureJson(tools.value));
 
 export function ToolsPanel() {
   const list = tools.value;
@@ -42,6 +44,9 @@ export function ToolsPanel() {
             {found.length === list.length ? list.length : `${found.length} of ${list.length}`}
           </span>
         </div>
+        <p class="foot muted" title="The list of all tools, as each model receives it">
+          {formatCost(listBytes.value)}
+        </p>
         <ul class="links">
           {found.map((tool) => (
             <li key={tool.name}>
