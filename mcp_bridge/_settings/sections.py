@@ -346,6 +346,12 @@ class PageSettings(SettingsModel):
         description="The principals that see and do everything. Other principals see only their own calls and "
         "questions. Without `http.tokens` and `http.jwt`, every user with the token of `token_env` is an operator.",
     )
+    history: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A SQLite file for the latest 1,000 calls, which the page then shows after a restart. Relative to "
+        "the folder of the settings.",
+    )
 
 
 class HttpSettings(SettingsModel):
@@ -364,7 +370,7 @@ class HttpSettings(SettingsModel):
     jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")
     page: Annotated[PageSettings | None, BeforeValidator(replace_switch({}))] = Field(
         default=None,
-        description="Serve the [web page](page.md) at `/`: `true`, or a mapping with `operators`.",
+        description="Serve the [web page](page.md) at `/`: `true`, or a mapping with `operators` and `history`.",
         json_schema_extra=add_alternatives({"type": "boolean"}),
     )
     metrics: bool = Field(

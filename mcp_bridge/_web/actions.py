@@ -1,4 +1,4 @@
-"""The actions of the operator API: answers to questions, accepted definitions, and installations."""
+"""The actions of the operator API: answers to questions, accepted definitions, new attempts, and installations."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class PageActions:
             "questions": self._answer_question,
             "quarantine": self._accept_definition,
             "installs": self._install,
+            "sources": self._retry_source,
         }
 
     async def _answer_question(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -61,6 +62,16 @@ class PageActions:
         except BridgeError as error:
             raise make_api_error(500, "failed", self._subject.redactor.redact_text(str(error))) from None
         return {"accepted": True}
+
+    async def _retry_source(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        _check_manager(viewer)
+        sources = {source.name: source for source in self._subject.sources if source.status is not None}
+        if body.get("action") != "retry":
+            raise make_api_error(400, "invalid", "Send {action: retry} to /page/sources/NAME.")
+        if target not in sources:
+            raise make_api_error(404, "not_found", "No source with a connection has this name.")
+        sources[target].request_attempt()
+        return {"requested": True}
 
     async def _install(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         _check_manager(viewer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
@@ -18,14 +18,17 @@ from mcp_bridge._server.requests import Session
 from mcp_bridge._transports.http.event_stream import EventStream
 from mcp_bridge._transports.http.request import HttpRequest
 from mcp_bridge._web.actions import NO_STORE, Action, PageActions, make_api_error, read_number
-from mcp_bridge._web.call_rows import identify_client, render_call, render_call_details, render_client
+from mcp_bridge._web.call_rows import SavedCall, identify_client, render_call, render_call_details, render_client
 from mcp_bridge._web.feed import MAX_BACKLOG, EventFeed, OpenPage, encode_json
 from mcp_bridge._web.history import CallHistory, CallRecord, ClientRow
 from mcp_bridge._web.inbox import Inbox
-from mcp_bridge._web.state import ChangeMonitor, ServerState
+from mcp_bridge._web.state import SHOWN_CALLS, ChangeMonitor, ServerState
 from mcp_bridge._web.static_files import FILES, StaticFiles
 from mcp_bridge._web.subject import PageSubject
 from mcp_bridge._web.viewer import Viewer, check_origin, identify_viewer
+
+if TYPE_CHECKING:
+    from mcp_bridge._web.history_file import HistoryFile
 
 PREFIX = "/page/"
 MAX_BODY = 256 * 1024
@@ -45,7 +48,15 @@ class OperatorApi:
     def __init__(self, subject: PageSubject) -> None:
         self._subject = subject
         self._files = StaticFiles()
-        self.history = history = CallHistory()
+        self._file: HistoryFile | None = None
+        if subject.history_file is not None:
+            # Most servers have no such file.
+            from mcp_bridge._web.history_file import HistoryFile
+
+            self._file = HistoryFile(subject.history_file, self._render_saved)
+        self.history = history = CallHistory(self._file.last_id if self._file is not None else 0)
+        if self._file is not None:
+            history.on_end = self._file.add
         self._state = ServerState(subject, history)
         self.feed = EventFeed(partial(render_call, redactor=subject.redactor), self._set_watched)
         self._inbox = Inbox(subject.desk, self.feed, subject.redactor)
@@ -87,8 +98,10 @@ class OperatorApi:
         return path in FILES
 
     def end_streams(self) -> None:
-        """End the event streams."""
+        """End the event streams, and save the latest calls."""
         self.feed.close()
+        if self._file is not None:
+            self._file.close()
 
     async def _serve_api(
         self,
@@ -109,14 +122,16 @@ class OperatorApi:
     async def _serve_state(self, request: HttpRequest, viewer: Viewer) -> None:
         request.check_method("GET")
         state, inbox = self._state, self._inbox
+        calls = await to_thread.run_sync(state.render_calls, state.select_calls(viewer))
         body: dict[str, Any] = {
             "server": state.summarize_server(viewer),
             "sources": [],
             "clients": state.list_clients(viewer),
-            "calls": await to_thread.run_sync(state.render_calls, state.select_calls(viewer)),
+            "calls": calls + self._list_saved(viewer),
             "latency": state.describe_latency(viewer),
             "questions": inbox.list_questions(viewer),
             "decisions": inbox.list_decisions(viewer),
+            "owners": {},
             "quarantine": [],
             "settings": None,
             "lint": await to_thread.run_sync(state.list_findings),
@@ -126,11 +141,13 @@ class OperatorApi:
                 "answer": viewer.is_authenticated,
                 "approve": viewer.is_authenticated,
                 "quarantine": viewer.can_manage,
+                "retry": viewer.can_manage,
                 "install": viewer.can_manage and self._actions.installations is not None,
             },
         }
         if viewer.is_operator:
             body["sources"] = state.list_sources()
+            body["owners"] = state.list_owners()
             body["quarantine"] = state.list_pending()
             body["settings"] = state.describe_settings()
         if viewer.can_manage and self._actions.installations is not None:
@@ -140,12 +157,17 @@ class OperatorApi:
     async def _serve_call(self, target: str, request: HttpRequest, viewer: Viewer) -> None:
         """Respond with a call, its log messages, and for operators its exception."""
         request.check_method("GET")
-        record = self.history.find_record(read_number(target))
-        if record is None or not viewer.can_see(record.principal):
+        number = read_number(target)
+        call: SavedCall | None = None
+        if (record := self.history.find_record(number)) is not None:
+            call = self._render_saved(record)
+        elif self._file is not None:
+            call = self._file.calls.get(number)
+        if call is None or not viewer.can_see(call.row["principal"]):
             raise make_api_error(404, "not_found", "This call is no longer kept.")
-        redactor = self._subject.redactor
-        body = render_call(record, redactor)
-        body |= render_call_details(record, redactor, has_exception=viewer.is_operator)
+        body = call.row | call.details
+        if not viewer.is_operator:
+            body["exception"] = None
         await request.respond(200, encode_json(body), NO_STORE)
 
     async def _serve_events(self, request: HttpRequest, viewer: Viewer) -> None:
@@ -191,6 +213,17 @@ class OperatorApi:
         if not isinstance(body, dict):
             raise make_api_error(400, "invalid", "The body must be a JSON object.")
         await request.respond(200, encode_json(await act(viewer, target, body)), NO_STORE)
+
+    def _render_saved(self, record: CallRecord) -> SavedCall:
+        redactor = self._subject.redactor
+        return SavedCall(render_call(record, redactor), render_call_details(record, redactor))
+
+    def _list_saved(self, viewer: Viewer) -> list[dict[str, Any]]:
+        """List the latest calls of earlier processes, the latest first."""
+        if self._file is None:
+            return []
+        rows = [call.row for call in self._file.calls.values() if viewer.can_see(call.row["principal"])]
+        return rows[: -SHOWN_CALLS - 1 : -1]
 
     def _set_watched(self, is_watched: bool) -> None:
         self.history.set_listener(self._report_call if is_watched else None)

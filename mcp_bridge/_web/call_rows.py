@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_bridge._contracts.content import Audio, Content, EmbeddedResource, Image, Text
 from mcp_bridge._contracts.observation import ClientInfo
@@ -35,6 +35,13 @@ MAX_LEVELS = 12
 SERIES = 200
 """The maximum number of calls in the latency chart of a tool."""
 _DROPPED = "(no longer kept)"
+
+
+class SavedCall(NamedTuple):
+    """A call as JSON, and its details: log messages and exception."""
+
+    row: dict[str, Any]
+    details: dict[str, Any]
 
 
 class ValueTruncator:
@@ -130,15 +137,15 @@ def render_call(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
     return row
 
 
-def render_call_details(record: CallRecord, redactor: Redactor, *, has_exception: bool) -> dict[str, Any]:
-    """Return what only a page with this call open needs: log messages, and with `has_exception` its exception."""
+def render_call_details(record: CallRecord, redactor: Redactor) -> dict[str, Any]:
+    """Return what only a page with this call open needs: log messages, and the exception, for operators."""
     argument_redactor = _make_argument_redactor(record)
     logs: list[dict[str, Any]] = []
     for level, data, logger in record.logs or ():
         value = _render_value({"data": data, "logger": logger}, argument_redactor, redactor)
         logs.append({"level": level, **(value if isinstance(value, Mapping) else {"data": value})})
     exception = None
-    if has_exception and record.exception:
+    if record.exception:
         exception = redactor.redact_text(argument_redactor.redact_text(record.exception))
     return {"logs": logs, "exception": exception}
 

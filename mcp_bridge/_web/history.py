@@ -171,14 +171,18 @@ class CallRecord:
 
 
 class CallHistory:
-    """Observes the calls of a pipeline (see `CallObserver`), and keeps track of connected handshake clients."""
+    """Observes the calls of a pipeline (see `CallObserver`), and keeps track of connected handshake clients.
 
-    def __init__(self) -> None:
+    `last_id` is the id of the last call of an earlier process. `on_end` receives each call that has ended.
+    """
+
+    def __init__(self, last_id: int = 0) -> None:
         self.listener: Callable[[CallRecord], None] | None = None
+        self.on_end: Callable[[CallRecord], None] | None = None
         self._connected: dict[tuple[ClientInfo, str | None], float] = {}
         self._running: dict[int, CallRecord] = {}
         self._ended: deque[CallRecord] = deque(maxlen=MAX_UNWATCHED)
-        self._last_id = 0
+        self._last_id = last_id
 
     def begin_call(self, call: ToolCall, ctx: RunningCall) -> CallRecord:
         """Record the beginning of a call."""
@@ -200,6 +204,8 @@ class CallHistory:
             self._drop_oldest()
         if self.listener is not None:
             self.listener(record)
+        if self.on_end is not None:
+            self.on_end(record)
 
     def set_listener(self, listener: Callable[[CallRecord], None] | None) -> None:
         """Call `listener` with each record that changes, and measure layers. Without a listener, keep fewer calls."""

@@ -43,9 +43,16 @@ class ServerState:
         self._linted_version: int | None = None
 
     @property
-    def tools_version(self) -> int:
-        """A number that increases with every change of the tools."""
-        return self._subject.endpoint.registry.tools.version
+    def entries_version(self) -> int:
+        """A number that increases with every change of the tools, resources and prompts."""
+        registry = self._subject.endpoint.registry
+        tables = (registry.tools, registry.resources, registry.templates, registry.prompts)
+        return sum(table.version for table in tables)
+
+    def list_owners(self) -> dict[str, str]:
+        """Return the source of each tool, by the name of the tool."""
+        names = {source.name for source in self._subject.sources}
+        return {entry.name: entry.owner for entry in self._subject.endpoint.registry.list() if entry.owner in names}
 
     def summarize_server(self, viewer: Viewer) -> dict[str, Any]:
         """Return the presentation of the server, its process, and for operators its file and its clients."""
@@ -114,7 +121,7 @@ class ServerState:
 
     def list_findings(self) -> list[dict[str, Any]]:
         """List the tools that known clients would reject or degrade. Linting takes long, so call this in a thread."""
-        version = self.tools_version
+        version = self.entries_version
         if self._linted_version != version:
             self._findings = list(_lint_tools(self._subject))
             self._linted_version = version
@@ -128,7 +135,7 @@ class ChangeMonitor:
         self._state = state
         self._feed = feed
         self._timer: asyncio.TimerHandle | None = None
-        self._tools_version = 0
+        self._entries_version = 0
         self._rows: dict[tuple[str, str], dict[str, Any]] = {}
 
     def set_running(self, is_running: bool) -> None:
@@ -137,15 +144,15 @@ class ChangeMonitor:
             self._timer.cancel()
             self._timer = None
         if is_running:
-            self._tools_version = self._state.tools_version
+            self._entries_version = self._state.entries_version
             self._rows = self._read_rows()
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
 
     def _compare(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._compare)
-        if self._tools_version != self._state.tools_version:
-            self._tools_version = self._state.tools_version
-            self._feed.send("tools", {"version": self._tools_version})
+        if self._entries_version != self._state.entries_version:
+            self._entries_version = self._state.entries_version
+            self._feed.send("tools", {"version": self._entries_version})
         # Only operators see these events.
         rows = self._read_rows()
         for key, row in rows.items():

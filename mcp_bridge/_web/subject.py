@@ -51,6 +51,7 @@ class PageSubject:
         desk: Asks users on the page and in terminals.
         redactor: Redacts everything that pages receive.
         audit_trail: The file of the audit trail; None if the server has none.
+        history_file: The file that keeps calls after the end of the process; None if only memory does.
         file: The file that the server serves.
         count_connected: Returns how many clients are connected to a shared server.
     """
@@ -65,6 +66,7 @@ class PageSubject:
     redactor: Redactor
     settings: Settings | None
     audit_trail: Path | None
+    history_file: Path | None
     file: str | None
     count_connected: Callable[[], int | None]
     options: PageOptions

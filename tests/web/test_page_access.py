@@ -15,8 +15,8 @@ from tests.kits.http.http_hosting import build_registry, make_entry, serve_http
 from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, serve_page
 
-API = ("audit", "state", "events")
-ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor")
+API = ("audit", "state", "events", "calls/1")
+ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor", "sources/files")
 
 
 @pytest.fixture

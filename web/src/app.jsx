@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, tokenProblem } from "./api.js";
 import { countPending, listPanels } from "./panels/index.js";
-import { escapeInvisible } from "./format.js";
+import { escapeInvisible, formatCount } from "./format.js";
 import { announce, announcement, Prose } from "./parts.jsx";
 import { formatAddress, navigate, route } from "./route.js";
 import { server, sources } from "./store.js";
@@ -45,7 +45,7 @@ function App() {
       <main id="content" tabindex="-1" class={panel.isSplit ? "is-split" : ""} key={panel.id}>
         <div class="banners">
           <Connection />
-          <Faults />
+          {panel.id !== "sources" && <Faults />}
         </div>
         <h1 class={panel.isSplit ? "sr-only" : ""}>{panel.title}</h1>
         {tokenProblem.value ? <TokenForm /> : <panel.view />}
@@ -64,13 +64,11 @@ function focusContent(event) {
 }
 
 function Navigation({ panels, current }) {
-  const nav = useRef(null);
-  useEffect(
-    () => nav.current.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center" }),
-    [current.id],
-  );
+  const [isOpen, setOpen] = useState(false); // only narrow screens have the button
+  const pending = countPending();
+  useEffect(() => setOpen(false), [route.value]);
   return (
-    <nav aria-label="Panels" ref={nav}>
+    <nav aria-label="Panels" class={isOpen ? "is-open" : ""}>
       <a
         class="brand"
         href="#/tools"
@@ -81,7 +79,18 @@ function Navigation({ panels, current }) {
         </svg>
         <span class="clip">{server.value?.title ?? server.value?.name ?? "mcp-bridge"}</span>
       </a>
-      <ul>
+      <button
+        type="button"
+        class="menu-button"
+        aria-expanded={isOpen}
+        aria-controls="panels"
+        aria-label={`${current.title}, menu${pending ? `, ${formatCount(pending, "question")} waiting` : ""}`}
+        onClick={() => setOpen(!isOpen)}
+      >
+        {current.title}
+        {pending > 0 && <span class="badge urgent">{pending}</span>} ▾
+      </button>
+      <ul id="panels">
         {panels.map(({ id, title, count, isUrgent, startsGroup }) => {
           const number = count?.() || 0;
           return (
@@ -287,7 +296,7 @@ function leave(event, isTyping) {
 
 /** Move between the links of the list that has the focus. */
 function moveInLinks(event) {
-  const list = event.target.closest("ul.links, nav ul");
+  const list = event.target.closest(".links, nav ul");
   if (!list) return;
   event.preventDefault();
   const links = [...list.querySelectorAll("a")];

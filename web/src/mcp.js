@@ -3,42 +3,54 @@ import { ApiError, readEvents, readJson, send } from "./api.js";
 import { isLargeInteger, parseJson } from "./numbers.js";
 
 const VERSION = "2026-07-28";
+const METHODS = { tool: "tools/call", resource: "resources/read", prompt: "prompts/get" };
 const META = {
   "io.modelcontextprotocol/protocolVersion": VERSION,
   "io.modelcontextprotocol/clientInfo": { name: "mcp-bridge-page", title: "Web page", version: "1" },
-  "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} } },
+  "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} }, sampling: {} },
   "io.modelcontextprotocol/logLevel": "info",
   "mcp-bridge/session": `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
 };
 
 let lastId = 0;
 
-/** Return all tools, from all pages of the list. */
-export async function listTools() {
-  const tools = [];
+/** Return all entries of a list method, from all pages of it. `member` is that of the result. */
+export async function listEntries(method, member) {
+  const entries = [];
   let cursor;
   do {
-    const result = await request("tools/list", cursor === undefined ? {} : { cursor });
-    tools.push(...result.tools);
+    const result = await request(method, cursor === undefined ? {} : { cursor });
+    entries.push(...result[member]);
     cursor = result.nextCursor;
   } while (cursor !== undefined);
-  return tools;
+  return entries;
+}
+
+/** Return the values that the server suggests for an argument. `others` are the values of the other arguments. */
+export async function completeArgument(ref, name, value, others) {
+  try {
+    const params = { ref, argument: { name, value }, context: { arguments: others } };
+    return (await request("completion/complete", params)).completion.values;
+  } catch {
+    return []; // The user can type any value.
+  }
 }
 
 /**
- * Call a tool and return its result.
+ * Call a tool, read a resource (`kind` is "resource") or get a prompt, and return the result.
  *
  * `onNotification` receives the progress and log messages of the call, and `onMessage` every message of it, with
  * whether the page has sent it. `askUser` receives the questions of a round, by key, and returns the answers; then the
  * call continues. Aborting `signal` cancels the call.
  */
-export async function callTool(tool, args, { signal, onNotification, onMessage, askUser }) {
-  const headers = listToolHeaders(tool, args);
-  const params = { name: tool.name, arguments: args };
+export async function callEntry(entry, args, { signal, onNotification, onMessage, askUser }) {
+  const method = METHODS[entry.kind ?? "tool"];
+  const headers = listEntryHeaders(entry, args);
+  const params = entry.kind === "resource" ? { uri: entry.name } : { name: entry.name, arguments: args };
   let continuation = {};
   for (;;) {
     const options = { headers, signal, onNotification, onMessage };
-    const result = await request("tools/call", { ...params, ...continuation }, options);
+    const result = await request(method, { ...params, ...continuation }, options);
     if (result.resultType !== "input_required") return result;
     continuation = { inputResponses: await askUser(result.inputRequests ?? {}) };
     if (result.requestState !== undefined) continuation.requestState = result.requestState;
@@ -52,8 +64,8 @@ export function buildRequest(tool, args) {
   delete _meta["mcp-bridge/session"];
   const params = { name: tool.name, arguments: args, _meta };
   return {
-    headers: listHeaders("tools/call", listToolHeaders(tool, args)),
-    body: { jsonrpc: "2.0", id: 1, method: "tools/call", params },
+    headers: listHeaders(METHODS.tool, listEntryHeaders(tool, args)),
+    body: { jsonrpc: "2.0", id: 1, method: METHODS.tool, params },
   };
 }
 
@@ -67,8 +79,8 @@ function listHeaders(method, headers) {
   };
 }
 
-function listToolHeaders(tool, args) {
-  return { "Mcp-Name": encodeHeader(tool.name), ...listArgumentHeaders(tool.inputSchema, args) };
+function listEntryHeaders({ name, inputSchema }, args) {
+  return { "Mcp-Name": encodeHeader(name), ...listArgumentHeaders(inputSchema, args) };
 }
 
 async function request(method, params, { headers, signal, onNotification, onMessage } = {}) {

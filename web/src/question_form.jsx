@@ -1,9 +1,10 @@
-/** Questions of calls (elicitation): a form, a choice, or a link that the user opens. */
+/** Questions of calls: a form, a choice or a link that the user opens (elicitation), or one to the model (sampling). */
 import { useState } from "preact/hooks";
 import { escapeInvisible } from "./format.js";
 import { createValue, getKind, resolveSchema } from "./schema.js";
-import { ActionButton } from "./parts.jsx";
-import { SafeLink } from "./result_view.jsx";
+import { ActionButton, Code } from "./parts.jsx";
+import { Block } from "./result_view.jsx";
+import { SafeLink } from "./safe_link.jsx";
 import { SchemaForm } from "./schema_form.jsx";
 
 const MAX_BUTTONS = 6;
@@ -21,6 +22,8 @@ export function QuestionForm({ question, onAnswer }) {
         <LinkAnswer url={url} onAnswer={onAnswer} />
       ) : choice ? (
         <ChoiceAnswer choice={choice} onAnswer={onAnswer} />
+      ) : isPlainQuestion(schema) ? (
+        <YesOrNo onAnswer={onAnswer} />
       ) : (
         <FormAnswer schema={schema} onAnswer={onAnswer} />
       )}
@@ -51,7 +54,55 @@ function ChoiceAnswer({ choice, onAnswer }) {
           {title}
         </ActionButton>
       ))}
-      <Rejections onAnswer={onAnswer} />
+      {!choice.isWhole && <Rejections onAnswer={onAnswer} />}
+    </div>
+  );
+}
+
+/** The answers to a question without a form: it is accepted or declined. */
+function YesOrNo({ onAnswer }) {
+  return (
+    <div class="row">
+      <ActionButton class="primary" action={() => onAnswer({ action: "accept", content: {} })}>
+        Yes
+      </ActionButton>
+      <ActionButton action={() => onAnswer({ action: "decline" })}>No</ActionButton>
+    </div>
+  );
+}
+
+function isPlainQuestion(schema) {
+  return !Object.keys(schema?.properties ?? {}).length && !schema?.additionalProperties;
+}
+
+/** A request to the model of the client (sampling), which the user answers in its place. */
+export function SamplingForm({ params, onAnswer }) {
+  const [text, setText] = useState("");
+  const { systemPrompt, messages = [], maxTokens } = params;
+  const answer = () =>
+    onAnswer({ role: "assistant", content: { type: "text", text }, model: "user of the page", stopReason: "endTurn" });
+  return (
+    <div class="question">
+      <p class="question-text">The call asks the model of its client. Answer in its place.</p>
+      {systemPrompt && <Code text={systemPrompt} label="System prompt" />}
+      {messages.map(({ role, content }, index) => (
+        <section key={index} aria-label={`Message of the ${role}`}>
+          <p class="muted small">{role}</p>
+          {[content].flat().map((block, place) => (
+            <Block key={place} block={block} />
+          ))}
+        </section>
+      ))}
+      <label class="field-label">
+        Answer of the model
+        {maxTokens && <span class="muted small"> at most {maxTokens} tokens</span>}
+        <textarea class="text" data-multiline rows="3" value={text} onInput={(event) => setText(event.target.value)} />
+      </label>
+      <div class="row">
+        <ActionButton class="primary" disabled={!text} action={answer}>
+          Answer
+        </ActionButton>
+      </div>
     </div>
   );
 }
@@ -91,6 +142,16 @@ function findChoice(schema) {
   if (!entry || others.length) return null;
   const [name, property] = entry;
   const resolved = resolveSchema(property, schema);
+  if (getKind(resolved) === "boolean") {
+    return {
+      name,
+      isWhole: true, // yes and no are all that can be meant
+      options: [
+        ["Yes", true],
+        ["No", false],
+      ],
+    };
+  }
   const titled =
     (resolved.oneOf ?? resolved.anyOf)?.every((part) => "const" in part) &&
     (resolved.oneOf ?? resolved.anyOf).map((part) => [part.title ?? String(part.const), part.const]);

@@ -1,12 +1,16 @@
-/** The result of a call: text, JSON, images, audio, links and embedded resources. */
+/** The result of a call: text, JSON, images, audio, links and resources, and the messages of a prompt. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { parseJson } from "./numbers.js";
+import { isMarkdown, Markdown } from "./markdown.jsx";
 import { Code, CopyButton } from "./parts.jsx";
+import { SafeLink } from "./safe_link.jsx";
 import { formatSize } from "./format.js";
 
 export function ResultView({ result }) {
   const [isRaw, setRaw] = useState(false);
-  const blocks = result.content ?? [];
+  const resources = (result.contents ?? []).map((resource) => ({ type: "resource", resource }));
+  const blocks = result.content ?? resources;
+  const messages = result.messages ?? [];
   const structured = result.structuredContent;
   const hasCopy = structured !== undefined && blocks.length === 1 && isSameJson(blocks[0].text, structured);
   return (
@@ -23,7 +27,16 @@ export function ResultView({ result }) {
         <>
           {!hasCopy && blocks.map((block, index) => <Block key={index} block={block} />)}
           {structured !== undefined && <Code value={structured} label="Structured content" />}
-          {!blocks.length && structured === undefined && <p class="muted">The result is empty.</p>}
+          {result.messages && result.description && <p class="muted">{result.description}</p>}
+          {messages.map(({ role, content }, index) => (
+            <section key={index} class="message" aria-label={`Message of the ${role}`}>
+              <p class="muted small">{role}</p>
+              <Block block={content} />
+            </section>
+          ))}
+          {!blocks.length && !messages.length && structured === undefined && (
+            <p class="muted">The result is empty.</p>
+          )}
         </>
       )}
     </div>
@@ -39,7 +52,7 @@ function isSameJson(text, value) {
   }
 }
 
-function Block({ block }) {
+export function Block({ block }) {
   if (block.type === "text") return <Text text={block.text} />;
   if (block.type === "image" || block.type === "audio") return <Media data={block.data} type={block.mimeType} />;
   if (block.type === "resource_link") return <ResourceLink link={block} />;
@@ -49,7 +62,13 @@ function Block({ block }) {
 
 function Text({ text }) {
   const value = useMemo(() => readJson(text), [text]);
-  return value === undefined ? <Code text={text} label="Text" /> : <Code value={value} label="Text in JSON" />;
+  if (value !== undefined) return <Code value={value} label="Text in JSON" />;
+  if (!isMarkdown(text)) return <Code text={text} label="Text" />;
+  return (
+    <div class="result-text" tabindex="0" role="region" aria-label="Text">
+      <Markdown text={text} />
+    </div>
+  );
 }
 
 /** Return the object or array that a text contains, undefined for any other text. */
@@ -101,17 +120,6 @@ function ResourceLink({ link }) {
         </>
       )}
     </p>
-  );
-}
-
-/** A link to a web page; other URIs are only shown, because a tool chose them. */
-export function SafeLink({ uri, children }) {
-  return /^https?:\/\//i.test(uri) ? (
-    <a href={uri} target="_blank" rel="noopener noreferrer">
-      {children}
-    </a>
-  ) : (
-    <span>{children}</span>
   );
 }
 

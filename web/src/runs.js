@@ -1,6 +1,6 @@
 /** The calls that the user makes on this page. They go on while other panels are shown. */
 import { computed, signal } from "@preact/signals";
-import { callTool } from "./mcp.js";
+import { callEntry } from "./mcp.js";
 import { listProblems } from "./schema.js";
 import { announce } from "./parts.jsx";
 import { questions } from "./store.js";
@@ -9,7 +9,7 @@ const MAX_RUNS = 20; // per tool
 const MAX_LOGS = 200;
 const MAX_MESSAGES = 200;
 
-/** Tool name → runs, newest first. A run is replaced by a changed copy, never changed. */
+/** The key of an entry → runs, newest first. A run is replaced by a changed copy, never changed. */
 export const runs = signal(new Map());
 /** The rounds of questions of these calls that wait for the user. */
 export const askingRuns = computed(() =>
@@ -33,14 +33,22 @@ let lastNumber = 0;
 const controllers = new Map();
 const answers = new Map();
 
-/** Call a tool. The returned run is updated in `runs` until it has ended. */
-export async function startRun(tool, args) {
+/** Return the key of the runs of a tool, or of another entry with a `kind` and an `id`. */
+export function getKey({ kind = "tool", name, id }) {
+  return kind === "tool" ? name : `${kind}\0${id}`;
+}
+
+/** Call a tool, or read a resource or get a prompt. The run is updated in `runs` until it has ended. */
+export async function startRun(entry, args) {
+  const key = getKey(entry);
   const id = ++lastNumber;
   const controller = new AbortController();
   controllers.set(id, controller);
   const run = {
     id,
-    tool: tool.name,
+    key,
+    kind: entry.kind ?? "tool",
+    tool: entry.name,
     arguments: args,
     started: Date.now(),
     state: "running",
@@ -51,18 +59,18 @@ export async function startRun(tool, args) {
     result: null,
     problem: "",
   };
-  setRuns(tool.name, [run, ...(runs.value.get(tool.name) ?? [])].slice(0, MAX_RUNS));
+  setRuns(key, [run, ...(runs.value.get(key) ?? [])].slice(0, MAX_RUNS));
   try {
-    const result = await callTool(tool, args, {
+    const result = await callEntry(entry, args, {
       signal: controller.signal,
-      onNotification: (message) => readNotification(tool.name, id, message),
-      onMessage: (message, isSent) => addMessage(tool.name, id, { time: Date.now(), isSent, message }),
-      askUser: (requests) => askUser(tool.name, id, requests, controller.signal),
+      onNotification: (message) => readNotification(run, message),
+      onMessage: (message, isSent) => addMessage(run, { time: Date.now(), isSent, message }),
+      askUser: (requests) => askUser(run, requests, controller.signal),
     });
-    finish(tool.name, id, result.isError ? "error" : "ok", { result });
+    finish(run, result.isError ? "error" : "ok", { result });
   } catch (error) {
-    if (controller.signal.aborted) finish(tool.name, id, "cancelled", {});
-    else finish(tool.name, id, "error", { problem: error.message, code: error.code });
+    if (controller.signal.aborted) finish(run, "cancelled", {});
+    else finish(run, "error", { problem: error.message, code: error.code });
   } finally {
     controllers.delete(id);
     answers.delete(id);
@@ -84,43 +92,43 @@ export function listRunProblems(run) {
   return listProblems(text ?? "");
 }
 
-function update(name, id, change) {
-  const list = runs.value.get(name) ?? [];
+function update({ key, id }, change) {
+  const list = runs.value.get(key) ?? [];
   setRuns(
-    name,
-    list.map((run) => (run.id === id ? { ...run, ...change(run) } : run)),
+    key,
+    list.map((other) => (other.id === id ? { ...other, ...change(other) } : other)),
   );
 }
 
-function setRuns(name, list) {
-  runs.value = new Map(runs.value).set(name, list);
+function setRuns(key, list) {
+  runs.value = new Map(runs.value).set(key, list);
 }
 
-function finish(name, id, state, change) {
-  update(name, id, () => ({ ...change, state, ended: Date.now(), requests: {} }));
+function finish(run, state, change) {
+  update(run, () => ({ ...change, state, ended: Date.now(), requests: {} }));
   announce(
-    `${name}: ${{ ok: "the call succeeded", error: "the call failed", cancelled: "the call was cancelled" }[state]}`,
+    `${run.tool}: ${{ ok: "the call succeeded", error: "the call failed", cancelled: "the call was cancelled" }[state]}`,
   );
 }
 
-function readNotification(name, id, { method, params }) {
-  if (method === "notifications/progress") update(name, id, () => ({ progress: params }));
+function readNotification(run, { method, params }) {
+  if (method === "notifications/progress") update(run, () => ({ progress: params }));
   if (method === "notifications/message")
-    update(name, id, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
+    update(run, ({ logs }) => ({ logs: [...logs, params].slice(-MAX_LOGS) }));
 }
 
-function addMessage(name, id, message) {
-  update(name, id, ({ messages }) => ({ messages: [...messages, message].slice(-MAX_MESSAGES) }));
+function addMessage(run, message) {
+  update(run, ({ messages }) => ({ messages: [...messages, message].slice(-MAX_MESSAGES) }));
 }
 
-function askUser(name, id, requests, signal) {
+function askUser(run, requests, signal) {
   if (!Object.keys(requests).length) return {};
-  update(name, id, () => ({ state: "asking", requests }));
-  announce(`${name}: the call asks a question`);
+  update(run, () => ({ state: "asking", requests }));
+  announce(`${run.tool}: the call asks a question`);
   return new Promise((resolve, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    answers.set(id, (responses) => {
-      update(name, id, () => ({ state: "running", requests: {} }));
+    answers.set(run.id, (responses) => {
+      update(run, () => ({ state: "running", requests: {} }));
       resolve(responses);
     });
   });

@@ -1,6 +1,6 @@
 /** What the page knows of the server, as signals: the snapshot of its state, changed by its events. */
 import { batch, computed, signal } from "@preact/signals";
-import { listTools } from "./mcp.js";
+import { listEntries } from "./mcp.js";
 
 const MAX_CALLS = 10_000;
 const MAX_CHARACTERS = 40_000_000;
@@ -17,9 +17,14 @@ export const lint = signal([]);
 export const latency = signal({});
 export const installs = signal([]);
 export const can = signal({});
+/** Tool name → source, for operators. */
+export const owners = signal({});
 export const hasAudit = signal(false);
 export const tools = signal(null);
 export const toolsProblem = signal("");
+export const resources = signal([]);
+export const templates = signal([]);
+export const prompts = signal([]);
 export const dropped = signal(0);
 /** The calls, newest first, and how many of them run. */
 export const calls = signal([]);
@@ -31,6 +36,13 @@ export function isRunning({ state }) {
 }
 
 const LISTS = { sources, clients, questions, decisions, quarantine, lint, installs };
+
+const LIST_METHODS = [
+  ["tools/list", "tools", tools],
+  ["resources/list", "resources", resources],
+  ["resources/templates/list", "resourceTemplates", templates],
+  ["prompts/list", "prompts", prompts],
+];
 
 const records = new Map(); // id → call record, oldest first
 const sizes = new Map();
@@ -49,6 +61,7 @@ export function applyState(state) {
     settings.value = state.settings ?? null;
     latency.value = state.latency ?? {};
     can.value = state.can ?? {};
+    owners.value = state.owners ?? {};
     hasAudit.value = Boolean(state.audit);
     for (const call of [...(state.calls ?? [])].sort((a, b) => a.started - b.started)) changed.set(call.id, call);
     flushCalls();
@@ -63,15 +76,19 @@ export function applyEvent(name, data) {
   else if (name === "decision") decisions.value = [data, ...decisions.value.filter(({ time }) => time !== data.time)].slice(0, 200);
   else if (name === "source") sources.value = replaceBy("name", sources.value, data);
   else if (name === "dropped") dropped.value += data.n ?? 0;
-  else if (name === "tools") loadTools();
+  else if (name === "tools") loadEntries();
   // Others change what only a snapshot contains, such as the differences of quarantined tools.
   return ["reset", "dropped", "answered", "client", "quarantine", "tools"].includes(name);
 }
 
-export async function loadTools() {
+/** Read the lists of tools, resources and prompts. */
+export async function loadEntries() {
   try {
-    tools.value = await listTools();
-    toolsProblem.value = "";
+    const lists = await Promise.all(LIST_METHODS.map(([method, member]) => listEntries(method, member)));
+    batch(() => {
+      LIST_METHODS.forEach(([, , list], index) => (list.value = lists[index]));
+      toolsProblem.value = "";
+    });
   } catch (error) {
     toolsProblem.value = error.message;
   }

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { readError, readEvents, requestJson, send, tokenProblem } from "./api.js";
 import { parseJson } from "./numbers.js";
-import { applyEvent, applyState, loadTools } from "./store.js";
+import { applyEvent, applyState, loadEntries } from "./store.js";
 
 const FIRST_WAIT = 500; // ms, doubled up to LONGEST_WAIT
 const LONGEST_WAIT = 5_000;
@@ -54,7 +54,7 @@ async function readStream(signal, onOpen) {
   const response = await send("page/events", { headers, signal });
   if (!response.ok) throw await readError(response);
   // The stream is open before the state is read, and its events are read afterwards, so none is missed.
-  await Promise.all([readState(), loadTools()]);
+  await Promise.all([readState(), loadEntries()]);
   connection.value = "open";
   rejection.value = "";
   onOpen();

@@ -7,7 +7,7 @@ import { CopyCall, formatCost, measureJson } from "./call_actions.jsx";
 import { Code, Fold, State, useClock } from "./parts.jsx";
 import { createValue } from "./schema.js";
 import { findField, SchemaForm } from "./schema_form.jsx";
-import { QuestionForm } from "./question_form.jsx";
+import { QuestionForm, SamplingForm } from "./question_form.jsx";
 import { ResultView } from "./result_view.jsx";
 import { formatDuration, formatTime } from "./format.js";
 
@@ -135,7 +135,8 @@ function JsonEditor({ value, onChange, onValidity }) {
   );
 }
 
-function RunView({ tool, run, problems, onFocus }) {
+/** The result of a run, its questions, its log and its messages. `tool` is given if a tool was called. */
+export function RunView({ tool, run, problems = [], onFocus }) {
   useClock(200, !run.ended);
   return (
     <section class="run" aria-label="Result" key={run.id}>
@@ -168,7 +169,7 @@ function RunView({ tool, run, problems, onFocus }) {
       {run.result && !problems.length && <ResultView result={run.result} />}
       <ResultException result={run.result} />
       <div class="row">
-        <CopyCall tool={tool} args={run.arguments} result={run.result?.isError ? undefined : run.result?.structuredContent} />
+        {tool && <CopyCall tool={tool} args={run.arguments} result={run.result?.isError ? undefined : run.result?.structuredContent} />}
         {run.result && <span class="muted small">{formatCost(measureJson(run.result))}</span>}
       </div>
       {run.logs.length > 0 && (
@@ -219,13 +220,17 @@ export function Questions({ run }) {
   };
   return Object.entries(run.requests)
     .filter(([key]) => !(key in responses))
-    .map(([key, { params }]) => (
-      <QuestionForm
-        key={key}
-        question={{ message: params.message, schema: params.requestedSchema, url: params.url }}
-        onAnswer={(response) => answer(key, response)}
-      />
-    ));
+    .map(([key, { method, params }]) =>
+      method === "sampling/createMessage" ? (
+        <SamplingForm key={key} params={params} onAnswer={(response) => answer(key, response)} />
+      ) : (
+        <QuestionForm
+          key={key}
+          question={{ message: params.message, schema: params.requestedSchema, url: params.url }}
+          onAnswer={(response) => answer(key, response)}
+        />
+      ),
+    );
 }
 
 function PastRuns({ list, shown, onShow }) {

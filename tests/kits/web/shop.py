@@ -12,7 +12,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from mcp_bridge import Audio, CallContext, EmbeddedResource, Image, ResourceLink, Text, ToolError, tool
+from mcp_bridge import (
+    Audio,
+    CallContext,
+    EmbeddedResource,
+    Image,
+    ResourceLink,
+    Text,
+    ToolError,
+    prompt,
+    resource,
+    tool,
+)
 
 STOCK = {"apples": 12, "pears": 3}
 
@@ -153,6 +164,27 @@ async def reserve(item: str, ctx: CallContext) -> str:
 
 
 @tool
+async def close_shop(ctx: CallContext) -> str:
+    """Ask two questions that need only yes or no."""
+    if not await ctx.ask("Close the shop?"):
+        return "The shop stays open."
+    schema = {"type": "object", "properties": {"lights": {"type": "boolean"}}, "required": ["lights"]}
+    answer = await ctx.ask("Leave the lights on?", schema)
+    return f"Closed, with lights: {answer.content['lights']}."
+
+
+@tool
+async def describe(item: str, ctx: CallContext) -> str:
+    """Let the model of the client describe an item.
+
+    Args:
+        item: What to describe.
+    """
+    sample = await ctx.sample(f"Describe {item} in one word.", max_tokens=20, system_prompt="You sell fruit.")
+    return f"{item}: {sample.text}"
+
+
+@tool
 async def refill(times: int, ctx: CallContext) -> str:
     """Call another tool many times.
 
@@ -162,6 +194,29 @@ async def refill(times: int, ctx: CallContext) -> str:
     for number in range(times):
         await ctx.invoke("take", {"item": "apples" if number % 10 else "plums"})
     return f"Refilled {times} times."
+
+
+@resource("stock://{item}/{unit}{?note}", completions={"item": sorted(STOCK)}, mime_type="application/json")
+def read_stock(item: str, unit: Literal["pieces", "boxes"], note: str = "") -> dict[str, Any]:
+    """What is left of an item."""
+    return {"item": item, "unit": unit, "left": STOCK[item], "note": note}
+
+
+@resource("notes://today", mime_type="text/markdown")
+def read_notes() -> str:
+    """What is planned for today."""
+    return "# Today\n\n- count the **pears**\n- <b>nothing else</b>"
+
+
+@prompt(completions={"item": sorted(STOCK)})
+def advertise(item: str, tone: Literal["calm", "loud"] = "calm") -> str:
+    """Write an advertisement.
+
+    Args:
+        item: What to praise.
+        tone: How to praise it.
+    """
+    return f"Praise our {item} in a {tone} tone."
 
 
 def _make_picture() -> bytes:

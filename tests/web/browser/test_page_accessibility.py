@@ -16,8 +16,8 @@ from tests.kits.web.page_server import OtherClients, PageServer
 
 pytestmark = pytest.mark.npm
 VIEWS = [
-    "tools", "tools/take", "tools/order", "calls", "calls/1", "inbox", "decisions", "quarantine", "sources", "clients",
-    "install", "lint", "settings",
+    "tools", "tools/take", "tools/order", "resources", "resources/notes%3A%2F%2Ftoday", "prompts/advertise", "calls",
+    "calls/1", "inbox", "decisions", "quarantine", "sources", "clients", "install", "lint", "settings",
 ]  # fmt: skip
 EVERYTHING = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
 LOOKS = {

@@ -30,9 +30,12 @@ def test_a_broken_file_is_reported_in_every_panel_until_it_is_repaired(browser: 
         expect(banner).to_have_count(0)
         file.write_text(SHOP + "\ndef broken(:\n")
         line = len(SHOP.splitlines()) + 2
-        for panel in ("Tools", "Calls", "Sources"):
+        for panel in ("Tools", "Calls", "Inbox"):
             page.get_by_role("link", name=panel).click()
             expect(banner).to_contain_text(f"{file}:{line}: SyntaxError")
+        page.get_by_role("link", name="Sources").click()
+        # The problem is shown once.
+        expect(page.get_by_text("SyntaxError")).to_have_count(1)
         row = page.get_by_role("region", name="Sources").get_by_role("row").filter(has_text="shop")
         expect(row).to_contain_text("degraded")
         page.get_by_role("link", name="Tools").click()

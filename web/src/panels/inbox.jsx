@@ -30,7 +30,7 @@ export function InboxPanel() {
     <ul class="cards">
       {own.map((run) => (
         <li key={`run-${run.id}`} class="card">
-          <CardHead tool={run.tool} client="this page" since={run.started / 1000} />
+          <CardHead panel={`${run.kind}s`} tool={run.tool} client="this page" since={run.started / 1000} />
           <Questions key={Object.keys(run.requests).join()} run={run} />
         </li>
       ))}
@@ -53,11 +53,11 @@ export function InboxPanel() {
   );
 }
 
-function CardHead({ tool, client, principal, since }) {
+function CardHead({ panel = "tools", tool, client, principal, since }) {
   return (
     <header class="item-head">
       <h2>
-        <a class="mono" href={formatAddress("tools", tool)}>
+        <a class="mono" href={formatAddress(panel, tool)}>
           {tool}
         </a>
       </h2>
@@ -82,11 +82,11 @@ function Approval({ question, place }) {
       <p class="question-text">{escapeInvisible(message)}</p>
       <Arguments question={question} />
       {can.value.approve ? (
-        <div class="row">
+        <div class="row choices">
           {choices.map((choice) => (
             <ActionButton
               key={choice}
-              class={choice === "deny" ? "danger" : ""}
+              class={choice === "deny" ? "danger push" : ""}
               disabled={readablePlace !== place}
               action={() => answer(id, { choice }, choice === "deny" ? "Denied" : "Allowed")}
             >

@@ -1,7 +1,8 @@
 /** The panels that only list: decisions, sources, clients, settings and lint findings. */
 import { useState } from "preact/hooks";
-import { clients, decisions, lint, server, settings, sources } from "../store.js";
-import { Code, CopyButton, Empty, Prose, State, Table } from "../parts.jsx";
+import { requestJson } from "../api.js";
+import { can, clients, decisions, lint, server, settings, sources } from "../store.js";
+import { ActionButton, announce, Code, CopyButton, Empty, Prose, State, Table } from "../parts.jsx";
 import { formatTime, formatUptime } from "../format.js";
 
 const DECIDERS = {
@@ -34,13 +35,20 @@ export function SourcesPanel() {
     ["Type", ({ type }) => type],
     [
       "State",
-      ({ state, reason, since }) => (
+      ({ name, state, reason, since, failures }) => (
         <>
           <State state={state} />
           {since ? <span class="muted"> since {formatTime(since)}</span> : null}
           {reason && (
             <div class="problem">
               <Prose text={reason} />
+            </div>
+          )}
+          {failures !== undefined && state !== "ready" && can.value.retry && (
+            <div>
+              <ActionButton class="link" aria-label={`Try ${name} again`} action={() => retry(name)}>
+                Try again
+              </ActionButton>
             </div>
           )}
         </>
@@ -51,8 +59,9 @@ export function SourcesPanel() {
     ["Prompts", ({ prompts }) => prompts, "number"],
     ["Server", (source) => [source.server, source.version].filter(Boolean).join(" ")],
   ];
-  const lists = sources.value.flatMap(({ name, problems, notes }) => [
-    { name, title: "Problems of", lines: problems ?? [] },
+  const lists = sources.value.flatMap(({ name, reason, problems, notes }) => [
+    // The table has the reason already.
+    { name, title: "Problems of", lines: [...new Set(problems)].filter((line) => !reason || !line.includes(reason)) },
     { name, title: "Notes about", lines: notes ?? [] },
   ]);
   return (
@@ -81,6 +90,11 @@ export function SourcesPanel() {
         ))}
     </>
   );
+}
+
+async function retry(name) {
+  await requestJson(`page/sources/${encodeURIComponent(name)}`, { action: "retry" });
+  announce(`${name} is tried again`);
 }
 
 function ServerFacts() {

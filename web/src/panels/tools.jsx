@@ -2,10 +2,11 @@
 import { computed, signal } from "@preact/signals";
 import { useMemo, useState } from "preact/hooks";
 import { formatCost, measureJson } from "../call_actions.jsx";
-import { formatAddress, route } from "../route.js";
+import { EntryPanel } from "../entry_list.jsx";
+import { Markdown } from "../markdown.jsx";
 import { Code, Empty, Tabs } from "../parts.jsx";
 import { describeType, listAlternatives, resolveSchema } from "../schema.js";
-import { tools, toolsProblem } from "../store.js";
+import { owners, tools, toolsProblem } from "../store.js";
 import { Latency } from "../latency.jsx";
 import { TryIt } from "../try_it.jsx";
 
@@ -14,72 +15,61 @@ const TABS = [
   ["schema", "Schema"],
   ["latency", "Latency"],
 ];
-const search = signal("");
 const tab = signal("try");
+const grouping = signal(null); // null until the user chooses
 const MAX_DEPTH = 6;
 const listBytes = computed(() => measureJson(tools.value));
+
+// Titles of the groups of a tool.
+const GROUPINGS = {
+  none: undefined,
+  source: ({ name }) => [owners.value[name] ?? "other"],
+  tag: (tool) => (listTags(tool).length ? listTags(tool) : ["without a tag"]),
+};
+
+function listTags(tool) {
+  return tool._meta?.["mcp-bridge/tags"] ?? [];
+}
 
 export function ToolsPanel() {
   const list = tools.value;
   if (list === null) return <Empty title={toolsProblem.value || "Loading the tools…"} />;
   if (!list.length)
     return <Empty title="This server has no tools.">If a source has failed, the Sources panel says why.</Empty>;
-  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = list.filter((tool) => words.every((word) => describeForSearch(tool).includes(word)));
-  const name = route.value.item;
-  const selected = list.find((tool) => tool.name === name);
+  const hasSources = new Set(list.map(({ name }) => owners.value[name])).size > 1;
+  const hasTags = list.some((tool) => listTags(tool).length);
   return (
-    <div class={`split ${name ? "has-item" : ""}`}>
-      <section class="split-list" aria-label="List of tools">
-        <div class="bar">
-          <input
-            type="search"
-            data-search
-            placeholder="Search tools"
-            aria-label="Search tools"
-            value={search.value}
-            onInput={(event) => (search.value = event.target.value)}
-          />
-          <span class="muted nowrap" role="status">
-            {found.length === list.length ? list.length : `${found.length} of ${list.length}`}
-          </span>
-        </div>
+    <EntryPanel
+      panel="tools"
+      noun="tool"
+      entries={list.map((tool) => ({ ...tool, id: tool.name }))}
+      view={Tool}
+      listGroups={GROUPINGS[grouping.value ?? (hasSources ? "source" : "none")]}
+      bar={
+        (hasSources || hasTags) && (
+          <select
+            aria-label="Groups"
+            value={grouping.value ?? (hasSources ? "source" : "none")}
+            onChange={(event) => (grouping.value = event.target.value)}
+          >
+            <option value="none">no groups</option>
+            {hasSources && <option value="source">by source</option>}
+            {hasTags && <option value="tag">by tag</option>}
+          </select>
+        )
+      }
+      foot={
         <p class="foot muted" title="The list of all tools, as each model receives it">
           {formatCost(listBytes.value)}
         </p>
-        <ul class="links">
-          {found.map((tool) => (
-            <li key={tool.name}>
-              <a href={formatAddress("tools", tool.name)} aria-current={tool.name === name ? "true" : undefined}>
-                <span class="mono">{tool.name}</span>
-                <span class="muted clip">{(tool.description ?? "").split("\n")[0]}</span>
-              </a>
-            </li>
-          ))}
-        </ul>
-        {!found.length && <p class="muted pad">No tool matches “{search.value}”.</p>}
-      </section>
-      <section class="split-detail" aria-label="Tool">
-        {selected ? (
-          <Tool key={selected.name} tool={selected} />
-        ) : (
-          <Empty title={name ? `There is no tool “${name}”.` : "Select a tool to call it."} />
-        )}
-      </section>
-    </div>
+      }
+    />
   );
 }
 
-function describeForSearch(tool) {
-  return `${tool.name} ${tool.title ?? ""} ${tool.description ?? ""}`.toLowerCase();
-}
-
-function Tool({ tool }) {
+function Tool({ entry: tool }) {
   return (
     <>
-      <a class="back" href="#/tools">
-        All tools
-      </a>
       <header class="item-head">
         <h2 class="mono">{tool.name}</h2>
         {tool.title && tool.title !== tool.name && <span>{tool.title}</span>}
@@ -114,7 +104,9 @@ function Description({ text }) {
   const isLong = text.split("\n").length > 4 || text.length > 400;
   return (
     <>
-      <p class={`prose ${isLong && !isWhole ? "shortened" : ""}`}>{text}</p>
+      <div class={isLong && !isWhole ? "shortened" : ""}>
+        <Markdown text={text} />
+      </div>
       {isLong && (
         <button type="button" class="quiet" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>
           {isWhole ? "Show less" : "Show the whole description"}
