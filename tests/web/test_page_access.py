@@ -144,7 +144,13 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
     assert [call["principal"] for call in state_of_alice["calls"]] == ["alice"]
     assert [client["principal"] for client in state_of_alice["clients"]] == ["alice"]
     assert state_of_alice["settings"] is None
-    assert state_of_alice["can"] == {"answer": True, "approve": True, "quarantine": False, "install": False}
+    assert state_of_alice["can"] == {
+        "answer": True,
+        "approve": True,
+        "quarantine": False,
+        "retry": False,
+        "install": False,
+    }
     for name in ("carol", "owner"):
         assert [call["principal"] for call in states[name]["calls"]] == ["alice", "bob"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -50,8 +51,8 @@ def test_a_token_in_a_new_address_replaces_the_old_one(blank: Page, server: Page
 def test_an_address_names_a_panel_and_what_is_selected_in_it(page: Page, server: PageServer) -> None:
     page.goto(f"{server.base}/#/tools/take")
     expect(page.get_by_role("heading", name="take")).to_be_visible()
-    page.get_by_role("link", name="Sources").click()
-    expect(page.get_by_role("heading", name="Sources")).to_be_visible()
+    page.get_by_role("link", name=re.compile("^Sources")).click()
+    expect(page.get_by_role("heading", name="Sources", exact=True)).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="take")).to_be_visible()
     page.goto(f"{server.base}/#/tools/nothing")

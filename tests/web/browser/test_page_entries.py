@@ -14,7 +14,7 @@ def open_entry(page: Page, panel: str, name: str) -> Locator:
 
 
 def list_suggestions(entry: Locator, label: str) -> Locator:
-    field = entry.get_by_label(label)
+    field = entry.get_by_role("combobox", name=label)
     field.focus()
     return entry.page.locator(f"datalist[id='{field.get_attribute('list')}'] option")
 
@@ -34,13 +34,13 @@ def test_the_variables_of_a_template_have_suggestions_and_become_its_uri(page: P
     entry = open_entry(page, "Resources", "read_stock")
     options = list_suggestions(entry, "item")
     expect(options).to_have_count(2)
-    entry.get_by_label("item").fill("pea")
+    entry.get_by_role("combobox", name="item").fill("pea")
     expect(options).to_have_count(1)
     expect(options).to_have_attribute("value", "pears")
-    entry.get_by_label("item").fill("pears")
+    entry.get_by_role("combobox", name="item").fill("pears")
     expect(list_suggestions(entry, "unit")).to_have_count(2)
-    entry.get_by_label("unit").fill("boxes")
-    entry.get_by_label("note").fill("a & b")
+    entry.get_by_role("combobox", name="unit").fill("boxes")
+    entry.get_by_role("combobox", name="note").fill("a & b")
     expect(entry.get_by_text("stock://pears/boxes?note=a%20%26%20b")).to_be_visible()
     entry.get_by_role("button", name="Read").click()
     result = entry.get_by_role("region", name="Result", exact=True)
@@ -52,8 +52,8 @@ def test_a_prompt_is_filled_in_with_suggestions_and_shows_its_messages(page: Pag
     entry = open_entry(page, "Prompts", "advertise")
     expect(entry).to_contain_text("What to praise.")
     expect(list_suggestions(entry, "item")).to_have_count(2)
-    entry.get_by_label("item").fill("plums")
-    entry.get_by_label("tone").fill("loud")
+    entry.get_by_role("combobox", name="item").fill("plums")
+    entry.get_by_role("combobox", name="tone").fill("loud")
     entry.get_by_role("button", name="Get prompt").click()
     message = entry.get_by_role("region", name="Message of the user")
     expect(message).to_contain_text("Praise our plums in a loud tone.")
@@ -61,7 +61,7 @@ def test_a_prompt_is_filled_in_with_suggestions_and_shows_its_messages(page: Pag
 
 def test_the_problem_of_an_invalid_argument_is_shown(page: Page) -> None:
     entry = open_entry(page, "Prompts", "advertise")
-    entry.get_by_label("item").fill("plums")
-    entry.get_by_label("tone").fill("silent")
+    entry.get_by_role("combobox", name="item").fill("plums")
+    entry.get_by_role("combobox", name="tone").fill("silent")
     entry.get_by_role("button", name="Get prompt").click()
     expect(entry.get_by_role("region", name="Result", exact=True).get_by_role("alert")).to_contain_text("tone")

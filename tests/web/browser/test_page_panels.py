@@ -84,7 +84,7 @@ async def wait_for_tool(client) -> None:
 
 
 def open_panel(page: Page, name: str) -> Locator:
-    page.get_by_role("link", name=name).first.click()
+    page.get_by_role("link", name=re.compile(f"^{name}")).first.click()
     expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
     return page.get_by_role("main")
 
@@ -100,7 +100,8 @@ def test_sources_are_listed_with_state_and_reason(page: Page) -> None:
 
 def test_badges_and_findings_fit_a_narrow_screen(browser: Browser, server: PageServer) -> None:
     with open_page(browser, server, viewport={"width": 360, "height": 700}) as page:
-        expect(page.get_by_role("link", name="Sources")).to_have_text(re.compile(r"\d"))
+        page.get_by_role("button", name="Tools, menu").click()
+        expect(page.get_by_role("link", name=re.compile("^Sources"))).to_have_text(re.compile(r"\d"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.goto(f"{server.base}/#/lint")
         finding = page.locator("[data-title=Finding]").filter(has=page.locator("code")).first
