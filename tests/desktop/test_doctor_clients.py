@@ -98,6 +98,15 @@ def test_a_vanished_entry_is_reported_with_its_date(user: DoctorHome) -> None:
     assert f"mcp-bridge install gemini-cli '{user.tools}' --name shelf" in result.advice["entry"]
     user.gemini.unlink()
     assert "The file was deleted" in user.doctor("gemini-cli").advice["entry"]
+
+
+def test_a_vanished_entry_of_claude_desktop_recommends_a_bundle_before_the_command(user: DoctorHome) -> None:
+    assert user.run("install", "claude-desktop", user.tools, "--name", "shelf").code == 0
+    (user.home / ".config" / "Claude" / "claude_desktop_config.json").write_text("{}")
+    advice = user.doctor("claude-desktop").advice["entry"]
+    bundle, command = advice.split(". Install it again: ")
+    assert "mcp-bridge export mcpb" in bundle
+    assert command == f"mcp-bridge install claude-desktop '{user.tools}' --name shelf"
     user.write_entry(user.home / "gone", "-m", "mcp_bridge", "serve", user.tools, name="renamed")
     assert user.doctor("gemini-cli").server["name"] == "renamed"
 

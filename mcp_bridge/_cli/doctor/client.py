@@ -263,9 +263,9 @@ def _report_vanished(client: Client, file: ClientFile, record: InstallationRecor
     if not file.path.exists():
         reason = "The file was deleted"
     command = _format_install(client, record.settings, record.scope, record.name)
-    advice = f"{reason}. Install it again: {command}"
     if client.name == "claude-desktop":
-        advice += " A bundle is not affected by this: mcp-bridge export mcpb."
+        reason += ", which does not affect a bundle (mcp-bridge export mcpb)"
+    advice = f"{reason}. Install it again: {command}"
     result = CheckResult("entry", False, detail, advice)
     return ServerReport(client=client, results=[result], scope=record.scope, path=file.path, name=record.name)
 
