@@ -56,6 +56,12 @@ def test_every_example_has_an_expectation() -> None:
     assert names == set(EXPECTED)
 
 
+def test_the_page_of_examples_has_every_example() -> None:
+    text = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    names = {path.name for path in (ROOT / "config").iterdir()} - {"__pycache__"}
+    assert [name for name in sorted(names) if f"](../config/{name})" not in text and f"`{name}" not in text] == []
+
+
 @pytest.mark.parametrize(("name", "tools"), EXPECTED.items())
 async def test_an_example_is_served(name: str, tools: list[str], tmp_path: Path) -> None:
     server = StdioServerParameters(

@@ -47,6 +47,12 @@ def list_snippets(*kinds: str) -> list[Snippet]:
     ]
 
 
+def list_example_commands() -> list[str]:
+    """Return the commands in the tables of the page of examples that end without input."""
+    text = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    return re.findall(r"`(mcp-bridge (?:call|explain|list|read|trust|validate) [^`]*config/[^`]+)`", text)
+
+
 def read_tool_file() -> str:
     match = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
     assert match is not None
@@ -55,8 +61,12 @@ def read_tool_file() -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder of the files on all pages. The server of its `tools.py` has the name of the folder."""
+    """Return a folder with the files on all pages, and the examples in config/.
+
+    The server of its `tools.py` has the name of the folder.
+    """
     folder = tmp_path / "shelf"
+    shutil.copytree(ROOT / "config", folder / "config", ignore=shutil.ignore_patterns("__pycache__"))
     for page in [*PAGES, CONTRIBUTING]:
         for match in FENCE.finditer(page.read_text(encoding="utf-8")):
             if match["file"]:
@@ -104,6 +114,14 @@ def test_commands_print_the_output_on_the_page(snippet: Snippet, folder: Path, e
         assert process.returncode == 0, printed
         for line in expected:
             assert line in printed.splitlines()
+
+
+@pytest.mark.parametrize("command", list_example_commands())
+def test_a_command_in_the_tables_of_examples_succeeds(command: str, folder: Path, environment: dict[str, str]) -> None:
+    process = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def split_session(body: str) -> Iterator[tuple[str, list[str]]]:
