@@ -50,7 +50,7 @@ class ServeOptions(NamedTuple):
         Option(
             "--shared",
             help="Use one server for all clients that serve this file over stdio. It starts with the first client, and "
-            "stops some time after the last one (not on Windows).",
+            "stops some time after the last one.",
         ),
     ] = False
     reload: Annotated[bool, Option("--reload", help="Reload changed Python files, and notify clients.")] = False
