@@ -11,8 +11,9 @@ from mcp_bridge._cli.parameters import Argument, Option
 from mcp_bridge._cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
 
 CLIENTS = (
-    "claude-desktop, claude-code, vscode, cursor, windsurf, zed, codex, gemini-cli, goose, opencode, copilot-cli, "
-    "lm-studio, cline or continue."
+    "claude-desktop, claude-code, vscode, visual-studio, cursor, windsurf, kiro, antigravity, zed, junie, codex, "
+    "gemini-cli, qwen-code, goose, opencode, copilot-cli, amp, crush, lm-studio, warp, librechat, cline, roo-code, "
+    "kilo-code or continue."
 )
 SCOPE_HELP = (
     "Which of the client's files to change: yours (user), the one that the project shares (project), or yours for this "

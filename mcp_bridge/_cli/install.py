@@ -353,6 +353,7 @@ def _report_unsafe(request: InstallRequest, error: UnsafeEdit) -> NoReturn:
         if snippet is not None:
             report(f"Add this to {request.path} yourself:")
             print(snippet, end="")
+            report(*_list_secret_notes(request.client, request.entry.secrets))
     raise SystemExit(ExitCode.FAILED)
 
 

@@ -47,6 +47,9 @@ class ConfigPlace:
     """Whether the servers are a list of items with a `name`, instead of an object by name."""
     opening: str = ""
     """The text with which a new file has to begin."""
+    script: Sequence[str] = ()
+    """The beginning of the line that adds a server, if the file is a script. The keys of the entry become its options.
+    A script is neither read nor edited, and its format has no meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +99,8 @@ class LaunchEnvironment:
     """Seconds for which the client waits for the first response of a server."""
     timeout_key: str | None = None
     """The key of an entry that sets another timeout."""
-    wait_key: str | None = None
-    """The key of an entry that makes the client wait for the server before its first request to the model."""
+    early_tools_key: str | None = None
+    """The key of an entry without which the first request to the model may lack the tools of the server."""
     first_request: float | None = None
     """Seconds until the first request to the model, which does not wait for servers that are still starting."""
     timeout_unit: float = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -42,10 +43,36 @@ def build_client_file(name: str, entry: ServerEntry, machine: Machine) -> str:
 def format_snippet(
     place: ConfigPlace, entry: ServerEntry, value: Mapping[str, Any], machine: Machine, *, opening: str = ""
 ) -> str:
-    """Return a new file with the entry. It begins with the text `opening`."""
+    """Return a new file with the entry, which begins with the text `opening`; for a script, only the line to add."""
+    if place.script:
+        return _format_script_line(place.script, entry.name, value)
     return editor.put_entry(
         place.format, opening, resolve_server_keys(place, machine), entry.name, value, listed=place.listed
     )
+
+
+def _format_script_line(beginning: Sequence[str], name: str, value: Mapping[str, Any]) -> str:
+    """Return the line of a Bash script that adds an entry: `NAME --command PROGRAM --args WORD --env NAME VALUE`."""
+    words = [_quote_word(word.replace("{name}", name)) for word in beginning]
+    for key, option in value.items():
+        options: list[tuple[str, ...]] = []
+        if isinstance(option, Mapping):
+            options += option.items()
+        elif isinstance(option, str):
+            options.append((option,))
+        else:
+            options += [(word,) for word in option]
+        for parts in options:
+            words.append(f"--{key}")
+            words += map(_quote_word, parts)
+    return " ".join(words) + "\n"
+
+
+def _quote_word(word: str) -> str:
+    """Quote a word for Bash, which has to replace the references in it."""
+    if "${" in word:
+        return f'"{word}"'
+    return shlex.quote(word)
 
 
 def list_linkable_clients() -> tuple[str, ...]:

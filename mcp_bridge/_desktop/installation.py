@@ -58,6 +58,8 @@ class InstallationPlan:
     """The folders to create for the file."""
     command: Sequence[str] | None = None
     """The client's own command, if it makes the change instead of an edit."""
+    blank: str | None = None
+    """The text of an empty file to which `ConfigPlace.opening` is added, for the removal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,11 @@ def prepare_installation(
     value, action = _choose_value(client, place, entry, entries, path=file.path, machine=machine, force=force)
     keys = resolve_server_keys(place, machine)
     original = file.content if file.existed else place.opening
+    blank = None
+    if place.opening and not original.strip():
+        # The client would reject an empty file without the beginning of a new one.
+        blank = original
+        original = place.opening
     with raise_as_unsafe(file.path):
         text = editor.put_entry(place.format, original, keys, entry.name, value, listed=place.listed)
         # A removal after the update restores the text from before the first installation, if the journal has it.
@@ -117,6 +124,7 @@ def prepare_installation(
         text=text,
         missing_folders=config_file.list_missing_folders(file.path),
         command=command,
+        blank=blank,
     )
 
 
@@ -166,6 +174,10 @@ def record_installation(
         first = journal.find_record(plan.client.name, place.scope, path, keys, name)
     try:
         text = plan.text if plan.command is None else config_file.load_file(path).content
+        change = dict(editor.describe_change(place.format, plan.original, text, keys, name, listed=place.listed))
+        blank = plan.blank if first is None else first.change.get("blank")
+        if blank is not None:
+            change["blank"] = blank
         record = InstallationRecord(
             client=plan.client.name,
             scope=place.scope,
@@ -174,7 +186,7 @@ def record_installation(
             name=name,
             value=build_redacted_value(plan),
             settings=settings,
-            change=editor.describe_change(place.format, plan.original, text, keys, name, listed=place.listed),
+            change=change,
             made_file=first.made_file if first is not None else not plan.file.existed,
             made_folders=first.made_folders if first is not None else tuple(map(str, plan.missing_folders)),
             when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -56,8 +56,13 @@ def resolve_place_path(place: ConfigPlace, machine: Machine) -> Path:
 
 
 def is_client_installed(client: Client, machine: Machine) -> bool:
-    """Return whether a client is on this machine: its program, a trace of it, or a file of its user scope."""
-    for path in client.install_traces.get(machine.system, ()):
+    """Return whether a client is on this machine: its program, a trace of it, or a file of its user scope.
+
+    A client without traces for this system cannot be on it.
+    """
+    if machine.system not in client.install_traces:
+        return False
+    for path in client.install_traces[machine.system]:
         expanded_path = _expand(path, machine)
         if "*" in path:
             exists = _match_star(expanded_path) is not None

@@ -239,9 +239,11 @@ def _remove_entry(
     """Return the text without the server, or None if nothing else remains of a file that was created for it."""
     place = server.place
     change = record.change if record is not None else {}
+    blank = change.get("blank")
     with raise_as_unsafe(file.path):
         text = editor.revert_change(place.format, file.content, keys, server.name, change, listed=place.listed)
-        if record is None or not record.made_file:
+        is_new = record is not None and (record.made_file or blank is not None)
+        if not is_new or editor.has_other_content(place.format, text, place.opening):
             return text
-        is_used = editor.has_other_content(place.format, text, place.opening)
-    return text if is_used else None
+    # An empty file is empty again, and a file that was created is removed.
+    return blank

@@ -42,6 +42,10 @@ def parse_servers(place: ConfigPlace, text: str, path: Path, machine: Machine) -
 
 def parse_entries(place: ConfigPlace, text: str, path: Path, machine: Machine) -> Mapping[str, Any]:
     """Return all entries in the container of servers by name, even invalid ones. Raises as `parse_servers` does."""
+    if place.script:
+        if not text:
+            return {}
+        raise _make_script_error(path)
     try:
         data = editor.read_data(place.format, text)
     except ConfigError as error:
@@ -66,10 +70,17 @@ def select_entries(place: ConfigPlace, data: Any, keys: Sequence[str]) -> Mappin
 def read_editable_file(
     place: ConfigPlace, path: Path, machine: Machine
 ) -> tuple[FileSnapshot, Mapping[str, Mapping[str, Any]]]:
-    """Return a file to edit, and its servers. Raises UnsafeEdit if it cannot be read."""
+    """Return a file to edit, and its servers. Raises UnsafeEdit if it cannot be read, or is a script."""
+    if place.script:
+        raise _make_script_error(path)
     with raise_as_unsafe(path):
         file = config_file.load_file(path)
         return file, parse_servers(place, file.content, path, machine)
+
+
+def _make_script_error(path: Path) -> UnsafeEdit:
+    hint = "Add or remove the line of a server yourself."
+    return UnsafeEdit("a script, which mcp-bridge neither reads nor edits", path=str(path), hint=hint)
 
 
 @contextlib.contextmanager

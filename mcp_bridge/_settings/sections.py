@@ -31,8 +31,9 @@ _SANDBOX_FORMS = "bubblewrap, landlock, auto, true, or a mapping with type, netw
 _REMEMBERED = 30 * 86400.0
 """How long the answer `always` to a question for approval applies by default, in seconds."""
 ClientName = Literal[
-    "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "cursor", "gemini-cli", "goose",
-    "lm-studio", "opencode", "vscode", "windsurf", "zed",
+    "amp", "antigravity", "claude-code", "claude-desktop", "cline", "codex", "continue", "copilot-cli", "crush",
+    "cursor", "gemini-cli", "goose", "junie", "kilo-code", "kiro", "librechat", "lm-studio", "opencode", "qwen-code",
+    "roo-code", "visual-studio", "vscode", "warp", "windsurf", "zed",
 ]  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_the_parts_of_a_call_are_explained_one_by_one(run_here: RunHere) -> None
         ("mcp-bridge export mc", ["mcpb", "mcp-json"]),
         (
             "mcp-bridge install c",
-            ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "cline", "continue"],
+            ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "crush", "cline", "continue"],
         ),
         ("mcp-bridge serve --por", []),
         ("mcp-bridge serve to", []),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_bridge._desktop.table import CLIENTS
 from tests.kits.clients.clients_running import COMMAND, FILES, ClientHome, make_home, read_golden_file, split_case
 
 
@@ -20,7 +21,7 @@ def find_row(answer: list[dict[str, object]], name: str) -> dict[str, object]:
 
 def test_on_an_empty_machine_no_client_is_found(user: ClientHome) -> None:
     answer = user.json("install")
-    assert len(answer) == 14
+    assert [item["client"] for item in answer] == list(CLIENTS)
     assert not any(item["found"] for item in answer)
     assert "not found: claude-desktop, claude-code, vscode" in user.run("install").stdout
 
@@ -31,7 +32,8 @@ def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> No
             user.write_file(case, read_golden_file(case, "after", user))
     user.write_program("claude", "")
     answer = user.json("install")
-    assert all(item["found"] for item in answer)
+    # Visual Studio is a program of Windows, and Crush has no file that can be edited.
+    assert [item["client"] for item in answer if not item["found"]] == ["visual-studio", "crush"]
     for case in FILES:
         client, scope = split_case(case)
         (file,) = (file for file in find_row(answer, client)["files"] if file["scope"] == scope)
@@ -82,6 +84,8 @@ def test_a_bridge_is_recognized_by_its_command(value: object, is_one: bool, user
     ("message", "suggestion"),
     [
         ("claude", "claude-desktop or claude-code?"),
+        ("agy", "antigravity?"),
+        ("Visual Studio", "visual-studio?"),
         ("gemini", "gemini-cli?"),
         ("code", "vscode?"),
         ("VS Code", "vscode?"),

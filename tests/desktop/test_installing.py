@@ -76,6 +76,21 @@ def test_an_empty_file_stays_empty_after_the_removal(case: str, content: bytes, 
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize(("case", "line"), [("continue", "schema: v1\n"), ("librechat-project", "version: 1.3.1\n")])
+def test_a_new_or_empty_file_gets_what_the_client_requires_in_it(
+    case: str, line: str, content: bytes | None, user: ClientHome
+) -> None:
+    client, scope = split_case(case)
+    path = user.path(case)
+    if content is not None:
+        user.write_file(case, content)
+    user.run("install", client, user.settings, "--scope", scope)
+    assert line in path.read_text(encoding="utf-8")
+    user.run("uninstall", client, "--scope", scope)
+    assert (path.read_bytes() if path.exists() else None) == content
+
+
 @pytest.mark.parametrize("case", ["cursor", "goose", "codex"])
 def test_a_byte_order_mark_stays(case: str, user: ClientHome) -> None:
     before = b"\xef\xbb\xbf" + read_golden_file(case, "before", user)

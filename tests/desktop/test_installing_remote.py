@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcp_bridge._desktop.entries import can_reference_variables
 from mcp_bridge._desktop.locations import detect_machine
 from mcp_bridge._desktop.servers import parse_servers
 from mcp_bridge._desktop.table import CLIENTS
@@ -34,6 +35,17 @@ REMOTE: dict[str, dict[str, Any]] = {
     },
     "copilot-cli": {"type": "http", "url": URL, "headers": TOKEN, "tools": ["*"]},
     "cline": {"type": "streamableHttp", "url": URL, "headers": EDITOR_TOKEN},
+    "kiro": {"url": URL, "headers": TOKEN},
+    "qwen-code": {"httpUrl": URL, "headers": TOKEN, "alwaysLoadTools": True},
+    "amp": {"url": URL, "headers": TOKEN},
+    "warp": {"url": URL, "headers": TOKEN},
+    "roo-code": {"type": "streamable-http", "url": URL, "headers": EDITOR_TOKEN},
+    "kilo-code": {
+        "type": "remote",
+        "url": URL,
+        "headers": {"Authorization": "Bearer {env:SHELF_TOKEN}"},
+        "enabled": True,
+    },
     "continue": {
         **{"name": "shelf", "type": "streamable-http", "url": URL},
         "requestOptions": {"headers": {"Authorization": "Bearer ${{ secrets.SHELF_TOKEN }}"}},
@@ -71,7 +83,10 @@ def test_a_url_without_a_token_is_written_without_headers(client: str, user: Cli
     ("words", "why"),
     [
         (["claude-desktop", URL], "does not support URLs"),
-        (["zed", URL, "--token-env", "T"], "does not support references to variables"),
+        *(
+            ([client, URL, "--token-env", "T"], "does not support references to variables")
+            for client in ("zed", "visual-studio", "antigravity", "junie")
+        ),
         (["cursor", URL, "--env", "A"], "--env: cannot be used with a URL"),
         (["cursor", "http://me:secret@host/mcp"], "has a user in it"),
         (["cursor", "http://[::1"], "the URL is not valid"),
@@ -92,7 +107,7 @@ def test_an_entry_with_another_url_is_not_replaced(user: ClientHome) -> None:
     assert read_entries(user, "cursor") == {"shelf": {"url": URL}}
 
 
-VALUES = {"opencode": "environment", "goose": "envs"}
+VALUES = {"opencode": "environment", "kilo-code": "environment", "goose": "envs"}
 
 
 @pytest.mark.parametrize("client", [case for case in FILES if case in CLIENTS])
@@ -103,7 +118,7 @@ def test_a_variable_is_a_reference_and_a_value_is_a_value(client: str, user: Cli
     assert value[VALUES.get(client, "env")]["LEVEL"] == "high=er"
     assert "SHELF_KEY" in result.stderr
     assert "LEVEL are in the file as plain text" in result.stderr
-    if client not in {"claude-desktop", "zed", "lm-studio"}:
+    if can_reference_variables(CLIENTS[client]):
         assert "SHELF_KEY" in json.dumps(value)
     records = "".join(path.read_text() for path in (user.home / ".local").rglob("*.json"))
     assert "high=er" not in records + user.run(*words, "--name", "two", "--dry-run").stdout

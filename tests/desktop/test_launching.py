@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mcp_bridge._desktop.client import InstalledServer, Machine, ServerEntry, ServerLaunch, System
-from mcp_bridge._desktop.entries import BARE_PATH, build_entry_value, resolve_launch
+from mcp_bridge._desktop.entries import BARE_PATH, build_entry_value, can_reference_variables, resolve_launch
 from mcp_bridge._desktop.table import CLIENTS
 
 HOME = Path("/home/someone")
 WORK = HOME / "work"
 ENTRY = ServerEntry(name="shelf", command="/opt/mcp-bridge", args=("serve", "/srv/shelf.yaml"), secrets=("TOKEN",))
-REFERRING = [name for name in CLIENTS if name not in {"claude-desktop", "lm-studio", "zed"}]
+REFERRING = [name for name, client in CLIENTS.items() if can_reference_variables(client)]
 
 
 def make_machine(system: System = "linux", **environ: str) -> Machine:
@@ -56,14 +56,14 @@ def test_windows_has_one_path_for_all_programs() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["claude-code", "vscode", "zed", "opencode"])
+@pytest.mark.parametrize("name", ["claude-code", "vscode", "zed", "opencode", "copilot-cli", "qwen-code"])
 def test_clients_of_the_shell_pass_its_environment_on(name: str) -> None:
     result = resolve_client_launch(name, make_machine(TOKEN="t"))
     assert result.environ["EDITOR"] == "vi"
     assert result.folder == WORK
 
 
-@pytest.mark.parametrize("name", ["codex", "gemini-cli", "copilot-cli", "cline"])
+@pytest.mark.parametrize("name", ["codex", "gemini-cli", "cline", "kiro", "roo-code", "librechat"])
 def test_careful_clients_hand_on_little(name: str) -> None:
     result = resolve_client_launch(name, make_machine(TOKEN="t"), {"command": "x"})
     assert "PATH" in result.environ
@@ -81,6 +81,9 @@ def test_careful_clients_hand_on_little(name: str) -> None:
         ("goose", {"timeout": -1}, 300.0),
         ("goose", {"timeout": "long"}, 300.0),
         ("claude-code", {"timeout": 5}, 30.0),
+        ("qwen-code", {"discoveryTimeoutMs": 45000, "timeout": 5}, 45.0),
+        ("kilo-code", {"timeout": 20000}, 20.0),
+        ("kiro", {}, 300.0),
     ],
 )
 def test_the_timeout_of_the_entry_applies_if_the_client_has_one(
@@ -99,6 +102,9 @@ def test_the_timeout_of_the_entry_applies_if_the_client_has_one(
         ("vscode", "a${env:TOKEN}b", "ab", ("TOKEN",)),
         ("opencode", "{env:TOKEN}", "", ("TOKEN",)),
         ("cursor", "${TOKEN}", "${TOKEN}", ()),
+        ("qwen-code", "$TOKEN ${TOKEN}", "$TOKEN ${TOKEN}", ("TOKEN",)),
+        ("roo-code", "a${env:TOKEN}b", "a${env:TOKEN}b", ("TOKEN",)),
+        ("kilo-code", "{env:TOKEN}", "", ("TOKEN",)),
     ],
 )
 def test_references_are_replaced_as_the_client_does(

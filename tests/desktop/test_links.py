@@ -46,6 +46,12 @@ def test_the_link_for_vscode_is_one_quoted_object() -> None:
     }
 
 
+def test_the_link_for_visual_studio_has_a_scheme_of_its_own() -> None:
+    head, _, quoted = build_install_link("visual-studio", PLAIN).partition("?")
+    assert head == "vsweb+mcp:/install"
+    assert json.loads(unquote(quoted)) == {"name": "shelf", "type": "stdio", "command": "uvx", "args": [*PLAIN.args]}
+
+
 def test_the_link_for_goose_has_a_parameter_for_each_word() -> None:
     entry = ServerEntry(name=PLAIN.name, command=PLAIN.command, args=PLAIN.args, secrets=("TOKEN",))
     query = parse_qs(urlsplit(build_install_link("goose", entry)).query, strict_parsing=True)
@@ -61,9 +67,9 @@ def test_goose_takes_no_path_from_a_link() -> None:
 
 @pytest.mark.parametrize("name", ["zed", "claude-desktop", "unknown-client"])
 def test_other_clients_have_no_links(name: str) -> None:
-    with pytest.raises(ConfigError, match="There are links for: vscode, cursor, goose, lm-studio"):
+    with pytest.raises(ConfigError, match="There are links for: vscode, visual-studio, cursor, goose, lm-studio"):
         build_install_link(name, ENTRY)
 
 
 def test_these_clients_have_links() -> None:
-    assert list_linkable_clients() == ("vscode", "cursor", "goose", "lm-studio")
+    assert list_linkable_clients() == ("vscode", "visual-studio", "cursor", "goose", "lm-studio")

@@ -17,6 +17,7 @@ from mcp_bridge._desktop.locations import (
 )
 from mcp_bridge._desktop.table import CLIENTS
 
+ROO_FILE = "Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 WHERE = {
     "claude-desktop": {
         "darwin": "Library/Application Support/Claude/claude_desktop_config.json",
@@ -48,6 +49,21 @@ WHERE = {
     "lm-studio": dict.fromkeys(("darwin", "win32", "linux"), ".lmstudio/mcp.json"),
     "cline": dict.fromkeys(("darwin", "win32", "linux"), ".cline/data/settings/cline_mcp_settings.json"),
     "continue": dict.fromkeys(("darwin", "win32", "linux"), ".continue/config.yaml"),
+    "visual-studio": dict.fromkeys(("darwin", "win32", "linux"), ".mcp.json"),
+    "kiro": dict.fromkeys(("darwin", "win32", "linux"), ".kiro/settings/mcp.json"),
+    "antigravity": dict.fromkeys(("darwin", "win32", "linux"), ".gemini/config/mcp_config.json"),
+    "junie": dict.fromkeys(("darwin", "win32", "linux"), ".junie/mcp/mcp.json"),
+    "qwen-code": dict.fromkeys(("darwin", "win32", "linux"), ".qwen/settings.json"),
+    "amp": dict.fromkeys(("darwin", "win32", "linux"), ".config/amp/settings.json"),
+    "crush": dict.fromkeys(("darwin", "win32", "linux"), ".config/crush/crushrc"),
+    "warp": dict.fromkeys(("darwin", "win32", "linux"), ".warp/.mcp.json"),
+    "librechat": dict.fromkeys(("darwin", "win32", "linux"), "work/librechat.yaml"),
+    "roo-code": {
+        "darwin": f"Library/Application Support/{ROO_FILE}",
+        "win32": f"AppData/Roaming/{ROO_FILE}",
+        "linux": f".config/{ROO_FILE}",
+    },
+    "kilo-code": dict.fromkeys(("darwin", "win32", "linux"), ".config/kilo/kilo.jsonc"),
 }
 SYSTEMS: tuple[System, ...] = ("darwin", "linux", "win32")
 MSIX = "AppData/Local/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json"
@@ -95,6 +111,10 @@ def test_on_windows_the_packaged_claude_desktop_is_preferred_also_before_it_has_
         ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/settings.json"),
         ("cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json"),
         ("continue", "CONTINUE_GLOBAL_DIR", "config.yaml"),
+        ("qwen-code", "QWEN_HOME", "settings.json"),
+        ("amp", "XDG_CONFIG_HOME", "amp/settings.json"),
+        ("crush", "XDG_CONFIG_HOME", "crush/crushrc"),
+        ("kilo-code", "XDG_CONFIG_HOME", "kilo/kilo.jsonc"),
     ],
 )
 def test_the_variable_for_a_clients_folder_is_respected(name: str, variable: str, file: str, tmp_path: Path) -> None:
@@ -113,6 +133,8 @@ def test_an_empty_variable_moves_nothing(tmp_path: Path) -> None:
         ("lm-studio", ".cache/lm-studio/mcp.json"),
         ("zed", ".var/app/dev.zed.Zed/config/zed/settings.json"),
         ("cline", ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
+        ("amp", ".config/amp/settings.jsonc"),
+        ("kilo-code", ".config/kilo/kilo.json"),
     ],
 )
 def test_the_other_place_counts_where_the_file_is_in_it(name: str, second: str, tmp_path: Path) -> None:
@@ -127,6 +149,22 @@ def test_the_other_place_counts_where_the_file_is_in_it(name: str, second: str, 
 def test_an_empty_machine_has_no_client(system: System, tmp_path: Path) -> None:
     where = make_machine(tmp_path, system, PATH="")
     assert [name for name, client in CLIENTS.items() if is_client_installed(client, where)] == []
+
+
+@pytest.mark.parametrize("year", ["2022", "18"])
+def test_visual_studio_is_a_client_of_windows(year: str, tmp_path: Path) -> None:
+    (tmp_path / "Programs/Microsoft Visual Studio" / year).mkdir(parents=True)
+    (tmp_path / ".mcp.json").write_text("{}")
+    for system in SYSTEMS:
+        machine = make_machine(tmp_path, system, PROGRAMFILES=str(tmp_path / "Programs"))
+        assert is_client_installed(CLIENTS["visual-studio"], machine) == (system == "win32")
+
+
+def test_amp_on_windows_also_has_a_file_in_the_roaming_folder(tmp_path: Path) -> None:
+    path = tmp_path / "AppData/Roaming/amp/settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    assert resolve_user_file("amp", make_machine(tmp_path, "win32")) == path
 
 
 def test_a_program_on_the_path_is_a_client(tmp_path: Path) -> None:

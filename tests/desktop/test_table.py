@@ -17,6 +17,7 @@ from mcp_bridge._desktop.entries import (
     format_reference,
     parse_entry_command,
 )
+from mcp_bridge._desktop.exports import format_snippet
 from mcp_bridge._desktop.servers import parse_servers
 from mcp_bridge._desktop.table import CLIENTS
 from mcp_bridge._protocol.dialects.table import PROFILES
@@ -55,6 +56,22 @@ SHAPES: dict[str, dict[str, Any]] = {
     "lm-studio": _COMMON,
     "cline": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
     "continue": {"name": "shelf", **_COMMON, "env": {"TOKEN": "${{ secrets.TOKEN }}"}},
+    "visual-studio": {"type": "stdio", **_COMMON},
+    "kiro": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "antigravity": _COMMON,
+    "junie": _COMMON,
+    "qwen-code": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}, "alwaysLoadTools": True},
+    "amp": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "crush": {"type": "stdio", **_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "warp": {**_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "librechat": {"type": "stdio", **_COMMON, "env": {"TOKEN": "${TOKEN}"}},
+    "roo-code": {**_COMMON, "env": {"TOKEN": "${env:TOKEN}"}},
+    "kilo-code": {
+        "type": "local",
+        "command": ["/opt/mcp-bridge", "serve", "/srv/shelf.yaml"],
+        "enabled": True,
+        "environment": {"TOKEN": "{env:TOKEN}"},
+    },
 }
 
 
@@ -103,7 +120,7 @@ def test_every_client_has_next_steps() -> None:
         assert client.next_steps.endswith(".")
         assert client.secrets_advice.endswith(".")
         assert re.fullmatch(r"[a-z-]+", name)
-        assert client.places[0].scope == "user"
+        assert client.places[0].scope == "user" or len(client.places) == 1
 
 
 @pytest.mark.parametrize("value", [{}, {"command": 5}, {"command": "x", "args": "y", "env": []}, {"url": "https://x"}])
@@ -124,8 +141,10 @@ def test_the_docs_show_the_written_entries(name: str) -> None:
     assert snippet is not None
     entry = ServerEntry(name="shelf", command="/path/to/mcp-bridge", args=("serve", "/path/to/tools.py"))
     where = Machine(system="linux", home=Path("/home"), environ={}, folder=Path("/home"))
-    result = parse_servers(place, snippet[1], PAGE, where)
-    assert result == {"shelf": build_entry_value(client, entry)}
+    if place.script:
+        assert snippet[1] == format_snippet(place, entry, build_entry_value(client, entry), where)
+    else:
+        assert parse_servers(place, snippet[1], PAGE, where) == {"shelf": build_entry_value(client, entry)}
     for word in (f"mcp-bridge install {name} ", f"mcp-bridge uninstall {name}"):
         assert word in section[1]
     assert all(f"--scope {other.scope}" in section[1] for other in client.places[1:])

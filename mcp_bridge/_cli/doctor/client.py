@@ -227,7 +227,7 @@ class _Examiner:
 
 def _check_first_turn(client: Client, server: InstalledServer, ready: float | None) -> Iterator[CheckResult]:
     """Warn if the client may send its first request to the model before the server is ready."""
-    key = client.launch_environment.wait_key
+    key = client.launch_environment.early_tools_key
     limit = client.launch_environment.first_request
     if key is not None and server.value.get(key) is not True:
         detail = f"{client.title} may send its first request before it has the tools of this server"

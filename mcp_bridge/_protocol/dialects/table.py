@@ -32,6 +32,8 @@ _STRINGS = StringArguments(
     "anthropics/claude-code#59227",
 )
 _PROFILES = (
+    Profile(name="amp", title="Amp"),
+    Profile(name="antigravity", title="Antigravity"),
     Profile(name="claude-code", title="Claude Code", facts=(
         NameLength("error", "a call to the tool ends the conversation",
             "mims-harvard/ToolUniverse#65, anthropics/claude-code#19882", most=64, prefix="mcp__{server}__"),
@@ -72,6 +74,7 @@ _PROFILES = (
         UnsupportedKeywords("warning", "the model does not see what it leads to, and leaves arguments out",
             "github/copilot-cli#1876", words=("$ref",)),
     )),
+    Profile(name="crush", title="Crush"),
     Profile(name="cursor", title="Cursor", facts=(
         NameLength("error", "the tool is left out",
             "ComposioHQ/composio#2788, awslabs/mcp#1283", most=59, prefix="{server}"),
@@ -95,6 +98,15 @@ _PROFILES = (
             "aaif-goose/goose#2150", words=_UNIONS, at="root"),
         ToolCount("warning", "it recommends at most that many", "aaif-goose/goose#2927", most=25),
     )),
+    Profile(name="junie", title="Junie"),
+    Profile(name="kilo-code", title="Kilo Code"),
+    Profile(name="kiro", title="Kiro", facts=(
+        NameLength("warning", "the end of the name is removed",
+            "Kiro, extension kiro.kiro-agent (formatToolName)", most=64, prefix="mcp_{server}_"),
+        ToolCount("warning", "it warns above that many; the tools of all servers count",
+            "Kiro, extension kiro.kiro-agent (MCP_TOOL_COUNT_WARN_THESHOLD)", most=50),
+    )),
+    Profile(name="librechat", title="LibreChat"),
     Profile(name="lm-studio", title="LM Studio", facts=(
         NoImages("note", "the user sees an image in a result, the model does not",
             "lmstudio-ai/lmstudio-bug-tracker#1746, lmstudio-ai/lmstudio-bug-tracker#1596"),
@@ -103,11 +115,20 @@ _PROFILES = (
         UnsupportedKeywords("error", "every message fails with models of Anthropic while the tool is there",
             "anomalyco/opencode#46628", words=_UNIONS, at="root"),
     )),
+    Profile(name="qwen-code", title="Qwen Code"),
+    Profile(name="roo-code", title="Roo Code", facts=(
+        NameLength("warning", "the end of the name is removed",
+            "RooCodeInc/Roo-Code src/utils/mcp-name.ts", most=64, prefix="mcp--{server}--"),
+        NameCharacters("warning", "other characters are removed from the name",
+            "RooCodeInc/Roo-Code src/utils/mcp-name.ts", pattern=_PLAIN_NAME),
+    )),
+    Profile(name="visual-studio", title="Visual Studio"),
     Profile(name="vscode", title="VS Code", facts=(
         NameCharacters("warning", "it warns about the name", "microsoft/vscode#308463", pattern=_PLAIN_NAME),
         ToolCount("error", "it sends no request with more; its own tools and those of all servers count",
             "microsoft/vscode#255585, microsoft/vscode-copilot-release#13065", most=128),
     )),
+    Profile(name="warp", title="Warp"),
     Profile(name="windsurf", title="Windsurf", facts=(
         ToolCount("error", "further tools are unavailable; the tools of all servers count",
             "docs.windsurf.com/windsurf/cascade/mcp", most=100),

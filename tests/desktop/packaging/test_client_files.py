@@ -42,7 +42,7 @@ async def test_the_command_in_the_client_file_starts_a_server(project_folder: Pa
     assert await call_tool(server["command"], server["args"], env, "our__look", {"item": "pears"}) == "3 pears."
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [name for name, client in CLIENTS.items() if not client.places[0].script])
 def test_each_client_file_has_the_format_and_container_of_its_client(project_folder: Path, client: str) -> None:
     text = export(project_folder, "--client", client, "--name", "the-one")
     formats = {place.format for place in CLIENTS[client].places}
@@ -51,6 +51,12 @@ def test_each_client_file_has_the_format_and_container_of_its_client(project_fol
     assert "the-one" in text
     assert KEY not in text
     assert all(any(place.within[0] in result for place in CLIENTS[client].places) for result in data)
+
+
+def test_the_file_of_a_client_with_a_script_is_a_line_of_it(project_folder: Path) -> None:
+    line = export(project_folder, "--client", "crush", "--name", "the-one")
+    assert line.startswith("mcp add the-one --type stdio --command ")
+    assert line.count("\n") == 1
 
 
 def test_inspector_tries_both_eras(project_folder: Path) -> None:

@@ -56,6 +56,28 @@ FILES = {
     "lm-studio": ("user", "~/.lmstudio/mcp.json"),
     "cline": ("user", "~/.cline/data/settings/cline_mcp_settings.json"),
     "continue": ("user", "~/.continue/config.yaml"),
+    "visual-studio": ("user", "~/.mcp.json"),
+    "visual-studio-project": ("project", ".mcp.json"),
+    "kiro": ("user", "~/.kiro/settings/mcp.json"),
+    "kiro-project": ("project", ".kiro/settings/mcp.json"),
+    "antigravity": ("user", "~/.gemini/config/mcp_config.json"),
+    "antigravity-project": ("project", ".agents/mcp_config.json"),
+    "junie": ("user", "~/.junie/mcp/mcp.json"),
+    "junie-project": ("project", ".junie/mcp/mcp.json"),
+    "qwen-code": ("user", "~/.qwen/settings.json"),
+    "qwen-code-project": ("project", ".qwen/settings.json"),
+    "amp": ("user", "~/.config/amp/settings.json"),
+    "amp-project": ("project", ".amp/settings.json"),
+    "warp": ("user", "~/.warp/.mcp.json"),
+    "warp-project": ("project", ".warp/.mcp.json"),
+    "librechat-project": ("project", "librechat.yaml"),
+    "roo-code": (
+        "user",
+        "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+    ),
+    "roo-code-project": ("project", ".roo/mcp.json"),
+    "kilo-code": ("user", "~/.config/kilo/kilo.jsonc"),
+    "kilo-code-project": ("project", ".kilo/kilo.jsonc"),
 }
 """The scope and the path, on Linux, of the file in each case. A case is a folder in `golden`: a client and a scope."""
 

@@ -1,6 +1,6 @@
 """Real clients from npm: `mcp-bridge install` adds the bridge to each, and `uninstall` removes it.
 
-Run it with `make test-clients`. It is not a part of the tests, because it downloads 1.2 GB from npm once. Each trial
+Run it with `make test-clients`. It is not a part of the tests, because it downloads 1.6 GB from npm once. Each trial
 has a separate home, and its client has no network. The program prints a line for each trial, and ends with 1 if the
 report of a client about its servers is not the expected one.
 """
@@ -27,7 +27,7 @@ from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable,
 HERE = Path(__file__).resolve().parent
 BRIDGE = Path(sys.executable).with_name("mcp-bridge")
 DOWNLOAD = 1800.0
-"""Seconds for the packages of all clients. A fast network needs one minute for these 1.2 GB."""
+"""Seconds for the packages of all clients. A fast network needs one minute for these 1.6 GB."""
 TRIES = 3
 """How often the report of a client and the installation with npm are tried."""
 TOOLS = '''
@@ -48,6 +48,8 @@ def shelves() -> list[str]:
 PACKAGES = {
     "claude-code": "@anthropic-ai/claude-code",
     "gemini-cli": "@google/gemini-cli",
+    "qwen-code": "@qwen-code/qwen-code",
+    "copilot-cli": "@github/copilot",
     "opencode": "opencode-linux-x64",
     "codex": "@openai/codex",
     "inspector": "@modelcontextprotocol/inspector",
@@ -55,6 +57,8 @@ PACKAGES = {
 PROGRAMS = {
     "claude": "@anthropic-ai/claude-code-*/claude",
     "gemini": "@google/gemini-cli/bundle/gemini.js",
+    "qwen": "@qwen-code/qwen-code/cli-entry.js",
+    "copilot": "@github/copilot-*/copilot",
     "opencode": "opencode-linux-x64/bin/opencode",
     "codex": "@openai/codex/bin/codex.js",
     "mcp-inspector": "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
@@ -121,6 +125,8 @@ class TrialHome:
     def get_report(self, trial: Trial) -> str:
         """Return the client's report about its servers."""
         words = [word.replace("{project}", str(self.project)) for word in trial.report_command]
+        if trial.has_model:
+            words = [sys.executable, str(HERE / "model_endpoint.py"), *words]
         _, output = self.run(*words, prefix=self.isolation_prefix)
         return output
 

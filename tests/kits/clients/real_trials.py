@@ -18,6 +18,7 @@ class Trial:
         file: A file of the client, which has `content` before the installation and again after the removal.
         other_files: Further files of the client, by their paths.
         longer_timeout: A file of the client, and a longer timeout for the beginning of an entry in it.
+        has_model: Whether the report is of a conversation with the model of `model_endpoint.py`.
     """
 
     client: str
@@ -29,6 +30,7 @@ class Trial:
     content: str = ""
     other_files: Mapping[str, str] = field(default_factory=dict)
     longer_timeout: tuple[str, str] | None = None
+    has_model: bool = False
 
 
 USE = "--use-client-command"
@@ -42,6 +44,10 @@ ONE_LINE = '{"theme":"dark", "mcpServers": {"other": {"command": "/bin/false", "
 # Without this entry, `gemini mcp list` waits only 5 seconds for a server.
 PATIENT = (".gemini/settings.json", '"timeout": 60000, ')
 COMMENTED = '// mine\n{\n  "mcpServers": {\n    "other": {"command": "/bin/false"}, // not ours\n  },\n}\n'
+# The first request to the model has the tool, and its call succeeds.
+CALLED = r"\Atools of the request: [^\n]*shelf[-_]+add\b[^\n]*\nresult: [^\n]*42"
+NOT_OFFERED = r"\Atools of the request: (?![^\n]*shelf)"
+PATIENT_QWEN = (".qwen/settings.json", '"discoveryTimeoutMs": 60000, ')
 ALONE = r"\A(?![\s\S]*shelf:)[\s\S]*\bother: "
 NONE = "No MCP server named 'shelf' found"
 TRIALS = (
@@ -81,6 +87,43 @@ TRIALS = (
         content=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),
         other_files=TRUSTED,
         longer_timeout=PATIENT,
+    ),
+    Trial(
+        client="qwen-code",
+        install_arguments=("qwen-code",),
+        report_command=("qwen", "mcp", "list"),
+        pattern_with="✓ shelf: .* Connected",
+        pattern_without=ALONE,
+        file=".qwen/settings.json",
+        # The client reads comments, but no trailing commas.
+        content=COMMENTED.replace(", //", " //").replace("},\n}", "}\n}"),
+        longer_timeout=PATIENT_QWEN,
+    ),
+    Trial(
+        client="qwen-code",
+        install_arguments=("qwen-code", "--scope", "project"),
+        report_command=("qwen", "-p", "Add 19 and 23.", "--yolo"),
+        pattern_with=CALLED,
+        pattern_without=NOT_OFFERED,
+        has_model=True,
+    ),
+    Trial(
+        client="copilot-cli",
+        install_arguments=("copilot-cli",),
+        report_command=("copilot", "-p", "Add 19 and 23.", "--allow-all-tools"),
+        pattern_with=CALLED,
+        pattern_without=NOT_OFFERED,
+        file=".copilot/mcp-config.json",
+        content=COMMENTED.replace('"/bin/false"', '"/bin/false", "type": "local", "args": [], "tools": []'),
+        has_model=True,
+    ),
+    Trial(
+        client="copilot-cli",
+        install_arguments=("copilot-cli", "--scope", "project"),
+        report_command=("copilot", "-p", "Add 19 and 23.", "--allow-all-tools", "--trust-folder"),
+        pattern_with=CALLED,
+        pattern_without=NOT_OFFERED,
+        has_model=True,
     ),
     Trial(
         client="opencode",

@@ -51,7 +51,7 @@ def test_a_dialect_is_one_client_or_several_or_a_mapping_of_rules(
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("gemini", "dialect: expected one of 'claude-code', 'claude-desktop'"),
+        ("gemini", "dialect: expected one of 'amp', 'antigravity'"),
         (["codex", "curser"], r"dialect\[1\]: expected one of"),
         ({"omit_empties": True}, "unknown key 'omit_empties', did you mean 'omit_empty'"),
         ({"omit_empty": "sometimes"}, "dialect.omit_empty: expected true or false"),
