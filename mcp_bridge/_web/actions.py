@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 
@@ -13,9 +13,13 @@ from mcp_bridge._runtime.exact_json import dump_json
 from mcp_bridge._transports.http.request import HttpRejection
 from mcp_bridge._web.inbox import Inbox
 from mcp_bridge._web.installs import Installations, PlanChanged
+from mcp_bridge._web.state import ServerState
 from mcp_bridge._web.static_files import SECURITY_HEADERS
 from mcp_bridge._web.subject import PageSubject
 from mcp_bridge._web.viewer import Viewer
+
+if TYPE_CHECKING:
+    from mcp_bridge._web.dialect_setting import DialectSetting
 
 NO_STORE = ((b"cache-control", b"no-store"), *SECURITY_HEADERS)
 
@@ -26,14 +30,16 @@ Action = Callable[[Viewer, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]
 class PageActions:
     """What viewers can do. `table` has the action of each path."""
 
-    def __init__(self, subject: PageSubject, inbox: Inbox) -> None:
+    def __init__(self, subject: PageSubject, inbox: Inbox, state: ServerState) -> None:
         self._subject = subject
         self._inbox = inbox
+        self._state = state
         self.table: dict[str, Action] = {
             "questions": self._answer_question,
             "quarantine": self._accept_definition,
             "installs": self._install,
             "sources": self._retry_source,
+            "dialects": self._set_dialect,
         }
 
     async def _answer_question(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -89,6 +95,36 @@ class PageActions:
             raise make_api_error(409, "conflict", message) from None
         except (BridgeError, OSError) as error:
             raise make_api_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
+
+    async def _set_dialect(self, viewer: Viewer, target: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add a client to the dialects in the settings file, as the linter advises."""
+        _check_manager(viewer)
+        setting = self.dialect_setting
+        if setting is None:
+            raise make_api_error(403, "forbidden", "This server has no settings file.")
+        findings = await to_thread.run_sync(self._state.list_findings)
+        if target not in [finding["dialect"] for finding in findings]:
+            raise make_api_error(404, "not_found", "The linter does not advise the dialect of this client.")
+        try:
+            if body.get("apply") is not True:
+                return await to_thread.run_sync(setting.show_change, target)
+            return await to_thread.run_sync(setting.apply_change, target, str(body.get("digest")))
+        except PlanChanged:
+            message = "The settings file has changed since the change was shown. Read it again."
+            raise make_api_error(409, "conflict", message) from None
+        except (BridgeError, OSError) as error:
+            raise make_api_error(409, "conflict", self._subject.redactor.redact_text(str(error))) from None
+
+    @cached_property
+    def dialect_setting(self) -> DialectSetting | None:
+        """The setting `dialect` in the settings file; None without such a file."""
+        settings = self._subject.settings
+        if settings is None or not settings.path.is_file():
+            return None
+        # Only this change needs the editor of settings files.
+        from mcp_bridge._web.dialect_setting import DialectSetting
+
+        return DialectSetting(settings.path)
 
     @cached_property
     def installations(self) -> Installations | None:

@@ -68,7 +68,7 @@ class OperatorApi:
             "events": self._serve_events,
             "audit": self._serve_audit,
         }
-        self._actions = PageActions(subject, self._inbox)
+        self._actions = PageActions(subject, self._inbox, self._state)
         subject.endpoint.registry.pipeline.observe_calls(history)
         subject.endpoint.watch_sessions(self._add_session)
         if subject.options.asks_with_clients:
@@ -142,6 +142,7 @@ class OperatorApi:
                 "approve": viewer.is_authenticated,
                 "quarantine": viewer.can_manage,
                 "retry": viewer.can_manage,
+                "dialect": viewer.can_manage and self._actions.dialect_setting is not None,
                 "install": viewer.can_manage and self._actions.installations is not None,
             },
         }

@@ -194,6 +194,7 @@ def _lint_tools(subject: PageSubject) -> Iterator[dict[str, Any]]:
                     "text": f"{finding.text}. {finding.cure}",
                     "severity": finding.level,
                     "path": finding.path,
+                    "dialect": finding.dialect or None,
                 }
 
 

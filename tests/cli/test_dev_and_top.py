@@ -37,7 +37,14 @@ async def test_dev_serves_a_page_with_a_random_token_and_opens_the_browser(tmp_p
         async with httpx2.AsyncClient(base_url=base) as http:
             assert (await http.get("/page/state")).status_code == 401
             state = (await http.get("/page/state", headers={"Authorization": f"Bearer {token}"})).json()
-            assert state["can"] == {"answer": True, "approve": True, "quarantine": True, "retry": True, "install": True}
+            assert state["can"] == {
+                "answer": True,
+                "approve": True,
+                "quarantine": True,
+                "retry": True,
+                "dialect": False,
+                "install": True,
+            }
         assert await call_add(base, token) == "3"
         (tmp_path / "tools.py").write_text(TOOLS.replace("a + b", "a - b"))
         with anyio.fail_after(TIMEOUT):

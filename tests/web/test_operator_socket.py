@@ -345,7 +345,14 @@ async def test_the_socket_serves_the_routes_of_the_page_to_its_user(folder: Path
         client = OperatorClient(socket=path)
         server, state = await client.read_server(), await client.read_state()
         assert (server["name"], server["pid"], server["bridge"]) == ("shop", os.getpid(), __version__)
-        assert state["can"] == {"answer": True, "approve": True, "quarantine": True, "retry": True, "install": False}
+        assert state["can"] == {
+            "answer": True,
+            "approve": True,
+            "quarantine": True,
+            "retry": True,
+            "dialect": False,
+            "install": False,
+        }
         with pytest.raises(OperatorError, match="status 404: Not found"):
             await client._request("GET", "/mcp", "result")
 

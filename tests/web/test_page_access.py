@@ -16,7 +16,7 @@ from tests.kits.upstream.trust_kit import ScriptedGateway, describe_tool
 from tests.kits.web.web_kit import TOKEN, serve_page
 
 API = ("audit", "state", "events", "calls/1")
-ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor", "sources/files")
+ACTIONS = ("questions/1", "quarantine/source/tool", "installs/cursor", "sources/files", "dialects/codex")
 
 
 @pytest.fixture
@@ -149,6 +149,7 @@ async def test_a_principal_sees_its_own_calls_and_an_operator_sees_all() -> None
         "approve": True,
         "quarantine": False,
         "retry": False,
+        "dialect": False,
         "install": False,
     }
     for name in ("carol", "owner"):

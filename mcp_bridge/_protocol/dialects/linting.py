@@ -48,6 +48,7 @@ class LintFinding:
         path: A JSON path into the listed tool.
         text: The problem, and how the client behaves.
         cure: Advice for the author.
+        dialect: The client to name in the setting `dialect`, if that is the cure; otherwise empty.
         source: Where the behaviour of the client is documented.
         original: The tool's name before it was changed for clients; empty if it is the same.
     """
@@ -61,6 +62,7 @@ class LintFinding:
     cure: str
     source: str
     original: str = ""
+    dialect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +78,13 @@ class ListedTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Violation:
-    """A violation of a fact, found by a rule. The fields are those of `LintFinding`."""
+    """A violation of a fact, found by a rule. The fields are those of `LintFinding`. It has a cure or a dialect."""
 
     text: str
-    cure: str
+    cure: str = ""
     tool: str = ""
     path: str = "$"
+    dialect: str = ""
 
 
 _Rule = Callable[[Any, ListedTools, Profile], Iterator[_Violation]]
@@ -114,6 +117,9 @@ def lint(
     for fact in profile.facts:
         rule, find_violations = _RULES[type(fact)]
         for violation in find_violations(fact, listing, profile):
+            cure = violation.cure
+            if violation.dialect:
+                cure = f"Set `dialect: {violation.dialect}`"
             finding = LintFinding(
                 client=profile.name,
                 level=fact.level,
@@ -121,7 +127,8 @@ def lint(
                 tool=violation.tool,
                 path=violation.path,
                 text=f"{violation.text}: {fact.happens}",
-                cure=violation.cure,
+                cure=cure,
+                dialect=violation.dialect,
                 source=fact.source,
                 original=originals.get(violation.tool, ""),
             )
@@ -175,16 +182,16 @@ def _check_keywords(fact: UnsupportedKeywords, listing: ListedTools, profile: Pr
                 where = "in its input schema"
             else:
                 where = f"in {len(paths)} places of its input schema"
-            yield _Violation(
-                tool=_get_name(tool),
-                path=extend_path(INPUT, *paths[0], word),
-                text=f"`{word}` {where}",
-                cure=_format_keyword_cure(word, fact, listing, profile),
-            )
+            path, text = extend_path(INPUT, *paths[0], word), f"`{word}` {where}"
+            cure = _format_keyword_cure(word, fact, listing)
+            if cure:
+                yield _Violation(tool=_get_name(tool), path=path, text=text, cure=cure)
+            else:
+                yield _Violation(tool=_get_name(tool), path=path, text=text, dialect=profile.name)
 
 
-def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTools, profile: Profile) -> str:
-    """Return advice about a keyword: the dialect to remove it, or how to do without the keyword."""
+def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTools) -> str:
+    """Return how to do without a keyword; empty if a dialect would remove it."""
     if word == "$ref":
         is_set = listing.dialect.inline_references
     elif fact.at == "root":
@@ -193,7 +200,7 @@ def _format_keyword_cure(word: str, fact: UnsupportedKeywords, listing: ListedTo
         return f"Describe it without `{word}`: one object with all properties, or two tools"
     if is_set:
         return f"It stays although a dialect is set; the log says why. Describe it without `{word}`"
-    return f"Set `dialect: {profile.name}`"
+    return ""
 
 
 def _check_text_enums(_: TextEnumsOnly, listing: ListedTools, __: Profile) -> Iterator[_Violation]:
@@ -212,8 +219,8 @@ def _check_named_properties(_: PropertiesRequired, listing: ListedTools, profile
     for tool in listing.tools:
         schema = tool.get("inputSchema")
         if isinstance(schema, Mapping) and schema.get("type") == "object" and "properties" not in schema:
-            cure = f"Set `dialect: {profile.name}`"
-            yield _Violation(tool=_get_name(tool), path=INPUT, text="its input schema has no `properties`", cure=cure)
+            text = "its input schema has no `properties`"
+            yield _Violation(tool=_get_name(tool), path=INPUT, text=text, dialect=profile.name)
 
 
 def _check_result_size(fact: ResultSize, listing: ListedTools, profile: Profile) -> Iterator[_Violation]:
@@ -242,7 +249,7 @@ def _check_string_arguments(_: StringArguments, listing: ListedTools, profile: P
         for steps, schema in walk_schemas(tool.get("inputSchema")):
             if steps and schema.get("type") in ("object", "array"):
                 text = f"arguments such as {extend_path(INPUT, *steps)} of {_format_tool(tool)}"
-                yield _Violation(text=text, cure=f"Set `dialect: {profile.name}`")
+                yield _Violation(text=text, dialect=profile.name)
                 return
 
 

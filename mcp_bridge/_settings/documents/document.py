@@ -30,8 +30,8 @@ from mcp_bridge._settings.documents.syntax import Format, index_lines
 from mcp_bridge._settings.documents.value_text import SHORTEST_SECRET, describe_kind, is_encodable, redact_values
 
 MAX_BYTES = 1024 * 1024
-_FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "jsonc", ".toml": "toml", ".jsonc": "jsonc"}
-SUFFIXES = tuple(_FORMATS)
+FORMATS: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "jsonc", ".toml": "toml", ".jsonc": "jsonc"}
+SUFFIXES = tuple(FORMATS)
 
 _LARGEST = 2**64
 # Messages about a plugin show a part of its name, such as the module of `module:Name`.
@@ -89,7 +89,7 @@ def read_document(path: Path) -> Document:
         raise ConfigError(problem, path=str(path), hint="Rename the file after its format.")
     text = _read_text(path)
     try:
-        source = parse_source(_FORMATS[suffix], text, strict=True) if text.strip() else None
+        source = parse_source(FORMATS[suffix], text, strict=True) if text.strip() else None
         lines = index_lines(text, source.root) if source is not None else {}
     except ConfigError as error:
         error.path = str(path)

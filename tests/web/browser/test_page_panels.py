@@ -158,6 +158,20 @@ def test_settings_are_shown_without_secrets(page: Page) -> None:
     expect(panel.get_by_text("bridge.yaml")).to_be_visible()
 
 
+def test_an_advised_setting_is_written_after_it_was_shown(page: Page, server: PageServer) -> None:
+    panel = open_panel(page, "Lint")
+    panel.get_by_role("button", name=re.compile("^Set dialect: ")).first.click()
+    change = panel.get_by_role("region", name="Change of the settings", exact=True)
+    expect(change.get_by_label("Change of the settings file")).to_contain_text("+dialect:")
+    change.get_by_role("button", name="Close").click()
+    expect(change).to_have_count(0)
+    assert "dialect" not in (server.folder / "bridge.yaml").read_text()
+    panel.get_by_role("button", name=re.compile("^Set dialect: ")).first.click()
+    change.get_by_role("button", name="Write this change").click()
+    expect(change).to_contain_text("Restart the server to apply it.")
+    assert "dialect:" in (server.folder / "bridge.yaml").read_text()
+
+
 def test_lint_findings_are_selected_by_client(page: Page) -> None:
     panel = open_panel(page, "Lint")
     expect(panel.get_by_role("row").filter(has_text="codex").first).to_contain_text("sort")

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { requestJson } from "../api.js";
 import { can, clients, decisions, lint, server, settings, sources } from "../store.js";
-import { ActionButton, announce, Code, CopyButton, Empty, Prose, State, Table } from "../parts.jsx";
+import { ActionButton, announce, Code, CopyButton, Diff, Empty, Prose, State, Table } from "../parts.jsx";
 import { formatTime, formatUptime } from "../format.js";
 
 const DECIDERS = {
@@ -182,6 +182,7 @@ export function SettingsPanel() {
 
 export function LintPanel() {
   const [client, setClient] = useState("");
+  const [plan, setPlan] = useState(null);
   const names = [...new Set(lint.value.map((finding) => finding.client))].sort();
   if (!names.length) return <Empty title="No findings.">All clients accept these tools as they are.</Empty>;
   const columns = [
@@ -190,6 +191,15 @@ export function LintPanel() {
     ["Rule", ({ rule }) => rule, "mono nowrap"],
     ["Severity", ({ severity }) => severity && <State state={severity} />],
     ["Finding", ({ text }) => <Prose text={text} />],
+    [
+      "Setting",
+      ({ dialect }) =>
+        dialect && can.value.dialect ? (
+          <ActionButton class="link" action={async () => setPlan(await showDialect(dialect))}>
+            Set dialect: {dialect}
+          </ActionButton>
+        ) : null,
+    ],
   ].filter(([title]) => title !== "Severity" || lint.value.some(({ severity }) => severity));
   return (
     <>
@@ -201,11 +211,51 @@ export function LintPanel() {
           ))}
         </select>
       </div>
+      {plan && <DialectChange key={plan.digest} plan={plan} onClose={() => setPlan(null)} />}
       <Table
         label="Lint findings"
         columns={columns}
         rows={lint.value.filter((finding) => !client || finding.client === client)}
       />
     </>
+  );
+}
+
+async function showDialect(client) {
+  const path = `page/dialects/${encodeURIComponent(client)}`;
+  return { ...(await requestJson(path, { apply: false })), path };
+}
+
+/** The change of the settings file for a finding, and the button that makes it. */
+function DialectChange({ plan: { path, file, diff, digest }, onClose }) {
+  const [done, setDone] = useState("");
+  const write = async () => {
+    const { backup } = await requestJson(path, { apply: true, digest });
+    setDone(`Written to ${file}. The backup is ${backup}. Restart the server to apply it.`);
+    announce("The settings are changed");
+  };
+  return (
+    <section class="card" aria-label="Change of the settings">
+      {done ? (
+        <p>{done}</p>
+      ) : (
+        <>
+          <p class="muted">
+            Changes <code>{file}</code>
+          </p>
+          <Diff lines={diff} label="Change of the settings file" />
+        </>
+      )}
+      <div class="row">
+        {!done && (
+          <ActionButton class="primary" action={write}>
+            Write this change
+          </ActionButton>
+        )}
+        <button type="button" class="quiet" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </section>
   );
 }
