@@ -11,9 +11,9 @@ VENV := .venv
 endif
 BIN := $(VENV)/bin
 COVERAGE = --cov --cov-report=term
-# uv, if it is installed, takes a few seconds where pip takes tens.
+# uv, if it is installed, takes a few seconds where pip takes tens. Modules are compiled when they are first imported.
 UV := $(shell command -v uv)
-PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check)
 TOOLS := .venv-tools
 LINT := .venv-lint
 LOCK = $(TOOLS)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate $(if $(UPGRADE),--upgrade)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 FILE = re.compile(r"^(```\w+) file=(\S+)$", re.MULTILINE)
 ROOT = Path(__file__).parent.parent
@@ -24,11 +25,13 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Point links to files outside of `docs/` at their copies on the site; a snippet's file name becomes its title."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
     markdown = FILE.sub(r'\1 title="\2"', markdown)
     markdown = markdown.replace("](../config)", "](config/settings.schema.json)").replace("](../config/", "](config/")
     markdown = markdown.replace("](docs/", "](")
-    for name, page in PAGES.items():
-        markdown = markdown.replace(f"]({name})", f"]({page})").replace(f"](../{name})", f"]({page})")
+    for name, copy in PAGES.items():
+        markdown = markdown.replace(f"]({name})", f"]({copy})").replace(f"](../{name})", f"]({copy})")
     return markdown

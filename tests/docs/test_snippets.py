@@ -21,10 +21,12 @@ from tests.kits.forked_commands import get_forked_command
 from tests.kits.paths import ROOT
 from tests.kits.sandbox.sandbox_kit import MISSING_BUBBLEWRAP, MISSING_LANDLOCK
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+HOME = ROOT / "docs" / "index.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(?P<kind>\w*)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-SHELL = {"pip", "mcp-bridge", "claude", "gemini", "make"}
+SHELL = {"pip", "uv", "mcp-bridge", "claude", "gemini", "make"}
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ def list_example_commands() -> list[str]:
     return re.findall(r"`(mcp-bridge (?:call|explain|list|read|trust|validate) [^`]*config/[^`]+)`", text)
 
 
-def read_tool_file() -> str:
-    match = re.search(r"^```python file=tools.py\n(.*?)^```$", PAGES[0].read_text(encoding="utf-8"), re.M | re.S)
+def read_tool_file(page: Path) -> str:
+    match = re.search(r"^```python file=tools.py\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
     assert match is not None
     return match[1]
 
@@ -91,7 +93,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_readmes_tool_file_has_about_ten_lines() -> None:
-    assert len([line for line in read_tool_file().splitlines() if line.strip()]) <= 11
+    assert len([line for line in read_tool_file(README).splitlines() if line.strip()]) <= 11
+
+
+def test_the_home_of_the_site_shows_the_tool_of_the_readme() -> None:
+    assert read_tool_file(HOME) == read_tool_file(README)
+
+
+def test_the_home_of_the_site_lists_every_page() -> None:
+    text = HOME.read_text(encoding="utf-8")
+    assert [page.name for page in PAGES if page not in (README, HOME) and f"]({page.name})" not in text] == []
 
 
 @pytest.mark.parametrize("snippet", list_snippets("python"), ids=str)
@@ -111,7 +122,8 @@ def test_commands_print_the_output_on_the_page(snippet: Snippet, folder: Path, e
             ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT
         )
         printed = process.stdout + process.stderr
-        assert process.returncode == 0, printed
+        # A failed call is an example, too, if the page shows its error.
+        assert process.returncode == 0 or (command.startswith("mcp-bridge call ") and expected), printed
         for line in expected:
             assert line in printed.splitlines()
 
