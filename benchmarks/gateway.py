@@ -1,9 +1,10 @@
 """CPU per call of gateways in front of one server, and the start with many: `python -m benchmarks.gateway`.
 
 `--mcp-proxy PYTHON` and `--fastmcp PYTHON` name the interpreters of environments with these peers. Without the option,
-the peer is not measured. All processes of a gateway count, but not the server behind it. `floor` is a bare ASGI app
-that responds itself, so no gateway over HTTP can cost less. `worker` and `tools` have the same tools in worker
-processes and in a server on stdio: there all processes count, with one call in flight, because a worker has no more.
+the peer is not measured. All processes of a gateway count, but not the server behind it. `floor` over HTTP is a bare
+ASGI app that responds itself, so no gateway over HTTP can cost less. `floor` on stdio only gives each message another
+id. `worker` and `tools` have the same tools in worker processes and in a server on stdio: there all processes count,
+with one call in flight, because a worker has no more.
 """
 
 import argparse
@@ -34,6 +35,8 @@ IN_FLIGHT = 32
 MANY = 20
 GOALS = {"mcp-proxy": 20, "fastmcp": 40}
 """How many times as much as through the bridge a call through each peer should cost, at least."""
+FLOOR_GOAL = 2
+"""The limit for a call through the bridge on stdio, as a multiple of the floor."""
 WORKER_GOAL = 1.5
 """The limit for a call into a worker, as a multiple of a call to a server on stdio."""
 TOOLS = str(ROOT / "benchmarks/servers/tools.py")
@@ -67,6 +70,7 @@ def list_gateways(folder, peers):
             script = (peers.fastmcp, str(ROOT / "benchmarks/servers/fastmcp_proxy.py"))
             options = ("--http", "PORT") if http else ()
             yield Gateway(name="fastmcp", http=http, arguments=("-c", EXECUTE, *script, *options, *UPSTREAM))
+    yield Gateway(name="floor", http=False, arguments=("-m", "benchmarks.servers.floor_relay", *UPSTREAM))
     yield Gateway(name="floor", http=True, arguments=("-m", "benchmarks.servers.floor_http", "--http", "PORT"))
     tools = {"command": sys.executable, "args": ["-m", "mcp_bridge", "serve", TOOLS]}
     yield Gateway(name="worker", http=False, arguments=("-m", "mcp_bridge", "serve", ISOLATED), in_flight=1)
@@ -169,6 +173,10 @@ def report_calls(figures):
         verdict = "" if goal is None else f"  {ratio:.1f} times the bridge (goal: at least {goal})"
         print(f"{name:18} {cost:8.0f} us a call{verdict}")
         is_met = is_met and (goal is None or ratio >= goal)
+    if costs.keys() >= {"bridge stdio", "floor stdio"}:
+        ratio = costs["bridge stdio"] / costs["floor stdio"]
+        print(f"a call through the bridge on stdio costs {ratio:.2f} times the floor (goal: at most {FLOOR_GOAL})")
+        is_met = is_met and ratio <= FLOOR_GOAL
     if not costs.keys() >= {"worker stdio", "tools stdio"}:
         return is_met
     ratio = costs["worker stdio"] / costs["tools stdio"]
