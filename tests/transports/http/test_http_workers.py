@@ -473,7 +473,7 @@ async def test_a_user_in_a_terminal_approves_the_calls_of_all_workers(tmp_path: 
                     screen.append(text)
 
             tasks.start_soon(read_screen)
-            await wait_until_true(lambda: "".join(screen).count("connected to mcp-bridge") == 2)
+            await wait_until_true(lambda: "".join(screen).count("connected to workers") == 2)
             pids = set()
             for number, client in enumerate((first, second), 1):
                 request_id = await client.send_call("pid")
