@@ -103,7 +103,7 @@ def call_tool(options: CallOptions) -> None:
     """Call a tool, and print its result on stdout. Report an error on stderr, and exit with 1. Raises ConfigError."""
     logs.configure_logging(options.log_level)
     target, name, words = split_target(options.words, options.file, "tool")
-    address = find_address(target, options.command, options.token_env)
+    address = find_address(target, options)
     arguments = CallArguments.read_words(options.arguments, words)
     if address is not None:
         _call_remote(address, name, arguments, as_json=options.as_json)
@@ -137,7 +137,7 @@ def call_tool(options: CallOptions) -> None:
 def _call_remote(address: ServerAddress, name: str, arguments: CallArguments, *, as_json: bool) -> NoReturn:
     from mcp_bridge._cli.remote import CALL_META, call_remote_tool, format_block
 
-    with contextlib.closing(TerminalCall(_open_prompt(sys.stdin.fileno()), CALL_META)) as ctx:
+    with contextlib.closing(TerminalCall(_open_prompt(0), CALL_META)) as ctx:
         row = anyio.run(call_remote_tool, address, name, arguments, ctx)
     if as_json:
         print(format_json(row, indent=2))

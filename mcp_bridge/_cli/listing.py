@@ -37,7 +37,7 @@ class Listing:
 def list_entries(options: ListOptions) -> None:
     """Print the entries as tables, as names or as JSON. Exits with 1 if no source works. Raises ConfigError."""
     logs.configure_logging(options.log_level)
-    address = find_address(options.target, options.command, options.token_env)
+    address = find_address(options.target, options)
     if address is not None and options.tag:
         raise ConfigError("MCP servers do not publish tags", where="--tag", hint="Use it with a file")
     listing = _read_listing(options) if address is None else _read_remote_listing(address)

@@ -16,6 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from mcp_bridge._cli.options import LoginOptions
 from mcp_bridge._cli.output import print_lines, report
+from mcp_bridge._cli.server_address import check_url, is_url
 from mcp_bridge._cli.target import find_file
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._engine.plugins import load_source_type
@@ -32,7 +33,7 @@ _PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r
 
 
 def sign_in_to_server(options: LoginOptions) -> None:
-    """Let the user sign in to a server of the settings. Raises ConfigError and SourceError."""
+    """Let the user sign in to a server at a URL or of the settings. Raises ConfigError and SourceError."""
     server = _find_server(options)
     place = anyio.run(_sign_in, server, options.keyring)
     if place:
@@ -42,6 +43,9 @@ def sign_in_to_server(options: LoginOptions) -> None:
 
 
 def _find_server(options: LoginOptions) -> UpstreamOptions:
+    if is_url(options.server):
+        check_url(options.server)
+        return UpstreamOptions(url=options.server, auth="oauth")
     file = find_file(options.file)
     servers: dict[str, UpstreamOptions] = {}
     for source in load(file, os.environ).sources:

@@ -28,7 +28,12 @@ _TARGET_HELP = (
     "Default: mcp-bridge.yaml or tools.py in the current folder."
 )
 _COMMAND_HELP = "The command that starts an MCP server, instead of a file. Or put the command at the end, after --."
+_HEADER_HELP = (
+    "Send this header to a URL; repeatable. Its value is read from the environment variable VAR. Also file:/PATH or "
+    "keyring:SERVICE/NAME, and 'Bearer env:VAR'."
+)
 CommandOption = Annotated[str | None, Option(metavar="COMMAND", help=_COMMAND_HELP)]
+HeaderOption = Annotated[list[str] | None, Option(metavar="NAME=env:VAR", help=_HEADER_HELP)]
 TokenOption = Annotated[
     str | None, Option(metavar="NAME", help="Send the value of this environment variable to a URL as a bearer token.")
 ]
@@ -38,12 +43,19 @@ TargetOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions:
+class AddressOptions:
+    """The options for the address of another server, in addition to its URL."""
+
+    command: CommandOption = None
+    token_env: TokenOption = None
+    header: HeaderOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions(AddressOptions):
     """List the tools, resources and prompts of a file, or of any MCP server."""
 
     target: Annotated[str | None, Argument(metavar="TARGET", help=_TARGET_HELP)] = None
-    command: CommandOption = None
-    token_env: TokenOption = None
     as_json: JsonOption = False
     tag: Annotated[list[str] | None, Option(metavar="TAG", help="List only tools with this tag; repeatable.")] = None
     all_tags: Annotated[bool, Option("--all-tags", help="List only tools that have every --tag.")] = False
@@ -53,12 +65,10 @@ class ListOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOptions:
+class RequestOptions(AddressOptions):
     """The options of a request to a file, or to any MCP server."""
 
     file: TargetOption = None
-    command: CommandOption = None
-    token_env: TokenOption = None
     as_json: JsonOption = False
     log_level: LogLevelOption = "error"
 
@@ -128,7 +138,7 @@ class ValidateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
+class DoctorOptions(AddressOptions):
     """Diagnose a server. Starts it as an MCP client would, and explains the cause of each failure."""
 
     target: Annotated[
@@ -144,8 +154,6 @@ class DoctorOptions:
     )
     name: Annotated[str | None, Option(metavar="NAME", help="Check the server with this name in the client.")] = None
     call: Annotated[str | None, Option(metavar="TOOL[=JSON]", help="Call this tool even if it has effects.")] = None
-    command: CommandOption = None
-    token_env: TokenOption = None
     as_json: JsonOption = False
     timeout: Annotated[
         float | None,
@@ -215,9 +223,9 @@ class TrustOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginOptions:
-    """Sign in to a server with `auth: oauth`, in the browser."""
+    """Sign in to a server in the browser, for settings with `auth: oauth` and for commands with its URL."""
 
-    server: Annotated[str, Argument(help="The name of the server in the settings.")]
+    server: Annotated[str, Argument(metavar="URL|NAME", help="The URL of the server, or its name in the settings.")]
     file: SettingsArgument = None
     keyring: Annotated[
         bool,

@@ -10,16 +10,21 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge._runtime.redaction import Redactor
 from mcp_bridge._runtime.terminal_text import escape_json, escape_line, escape_text
 
 if TYPE_CHECKING:
     from mcp_bridge._engine.registry import ToolRegistry
 
 
+REPORT_REDACTOR = Redactor()
+"""Replaces the credentials of this command line in the lines for the user."""
+
+
 def report(*texts: str) -> None:
     """Write lines for the user to stderr."""
     for text in texts:
-        print(escape_text(text), file=sys.stderr, flush=True)
+        print(escape_text(REPORT_REDACTOR.redact_text(text)), file=sys.stderr, flush=True)
 
 
 def print_lines(*texts: str) -> None:

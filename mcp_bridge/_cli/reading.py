@@ -72,7 +72,7 @@ def get_prompt(options: GetOptions) -> None:
 
 def _request(options: RequestOptions, target: str | None, method: str, params: dict[str, Any]) -> Any:
     logs.configure_logging(options.log_level)
-    address = find_address(target, options.command, options.token_env)
+    address = find_address(target, options)
     # Stdout is only for the result.
     with reserve_stdio():
         return anyio.run(request_from_server, address or target, method, params)

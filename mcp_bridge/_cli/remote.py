@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from mcp_bridge._cli.schema_values import CallArguments
-from mcp_bridge._cli.server_address import ServerAddress
+from mcp_bridge._cli.server_address import ServerAddress, make_server_url
 from mcp_bridge._contracts.errors import BridgeError, SourceError
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._engine.registry import make_not_found_error
@@ -73,12 +73,16 @@ async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSess
         argv = address.argv
         command = LaunchCommand(command=argv[0], args=argv[1:], env=os.environ, directory=Path.cwd())
         return await use_server(command, ["handshake", "stateless"], use)
-    from mcp_bridge._upstream.remote import ServerUrl
+    from mcp_bridge._upstream.oauth import StoredSignIn
 
-    headers: dict[str, str] = {}
-    if address.token is not None:
-        headers["authorization"] = f"Bearer {address.token}"
-    return await use_server(ServerUrl(url=address.url, headers=headers), ["stateless", "handshake"], use)
+    server = make_server_url(address)
+    try:
+        return await use_server(server, ["stateless", "handshake"], use)
+    except SourceError as error:
+        if not isinstance(server.auth, StoredSignIn) or not server.auth.is_rejected:
+            raise
+        hint = f"Sign in with `mcp-bridge login {address.url}`, or pass a token with --token-env or --header"
+        raise SourceError(f"the server requires authorization. {hint}") from error
 
 
 async def read_remote_entries(address: ServerAddress) -> list[dict[str, Any]]:

@@ -5,48 +5,135 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mcp_bridge._cli import logs
+from mcp_bridge._cli.options import AddressOptions
+from mcp_bridge._cli.output import REPORT_REDACTOR
 from mcp_bridge._cli.target import is_settings
-from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.errors import ConfigError, SourceError
 from mcp_bridge._runtime.http_client.requests import is_header_value
 from mcp_bridge._runtime.urls import split_url
+from mcp_bridge._upstream.trust.credentials import Credential, has_reference, read_credential
+
+if TYPE_CHECKING:
+    from mcp_bridge._upstream.messages import FaultListener
+    from mcp_bridge._upstream.remote import ServerUrl
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_PROTOCOL_HEADERS = frozenset(
+    {"accept", "connection", "content-length", "content-type", "host", "last-event-id", "transfer-encoding"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """The URL of a server, or the command that starts it over stdio. `token` is a bearer token for the URL."""
+    """The URL of a server, or the command that starts it over stdio.
+
+    Attributes:
+        headers: The headers of every request to the URL, which may contain secrets.
+        secrets: The secrets that are sent to the server, so far.
+    """
 
     url: str | None = None
     argv: Sequence[str] = ()
-    token: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: list[str] = field(default_factory=list, repr=False)
 
     def __str__(self) -> str:
         return self.url or shlex.join(self.argv)
 
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Redact these secrets in logs and errors."""
+        secrets = list(secrets)
+        self.secrets.extend(secrets)
+        logs.hide_secrets(secrets)
+        REPORT_REDACTOR.add_secrets(secrets)
 
-def find_address(target: str | None, command: str | None, token_env: str | None) -> ServerAddress | None:
+
+def find_address(target: str | None, options: AddressOptions) -> ServerAddress | None:
     """Return the address of another server, or None if the target is a file. Raises ConfigError."""
-    if command is not None:
+    if target is None or not is_url(target):
+        for option, value in (("--token-env", options.token_env), ("--header", options.header)):
+            if value:
+                raise ConfigError("needs the URL of a server", where=option, hint="Pass a URL, or leave it out")
+    if options.command is not None:
         if target is not None:
             hint = "Choose one of them"
             raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
-        return ServerAddress(argv=parse_command(command))
-    if target is not None and _URL.match(target):
-        # Messages would show the password, and only some HTTP clients would send it.
-        if "@" in target.split("//", 1)[1].split("/", 1)[0]:
-            hint = "Remove them, and pass a bearer token with --token-env NAME"
-            raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
-        if not split_url(target).hostname:
-            raise ConfigError("the URL is not valid", where="URL", hint="Write it as http://HOST:PORT/mcp")
-        return ServerAddress(url=target, token=read_token(token_env))
-    if token_env is not None:
-        raise ConfigError("needs the URL of a server", where="--token-env", hint="Pass a URL, or leave it out")
-    return None
+        return ServerAddress(argv=parse_command(options.command))
+    if target is None or not is_url(target):
+        return None
+    check_url(target)
+    token = read_token(options.token_env)
+    headers: dict[str, str] = {}
+    secrets: list[str] = []
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+        secrets.append(token)
+    for text in options.header or ():
+        name, credential = _read_header(text)
+        if name in headers:
+            raise ConfigError(f"there are two values for {name}", where="--header", hint="Leave one of them out")
+        headers[name] = credential.value
+        secrets.append(credential.secret)
+    address = ServerAddress(url=target, headers=headers)
+    address.add_secrets(secrets)
+    return address
+
+
+def is_url(target: str) -> bool:
+    return _URL.match(target) is not None
+
+
+def check_url(url: str) -> None:
+    """Raise ConfigError for a URL with a password or without a host."""
+    # Messages would show the password, and only some HTTP clients would send it.
+    if "@" in url.split("//", 1)[1].split("/", 1)[0]:
+        hint = "Remove them, and pass a bearer token with --token-env NAME"
+        raise ConfigError("the URL contains a user name or password", where="URL", hint=hint)
+    if not split_url(url).hostname:
+        raise ConfigError("the URL is not valid", where="URL", hint="Write it as http://HOST:PORT/mcp")
+
+
+def _read_header(text: str) -> tuple[str, Credential]:
+    """Return the name of a header, in lower case, and its value. Raises ConfigError, without the text of the value."""
+    name, equals, reference = text.partition("=")
+    name = name.lower()
+    if not equals or not _HEADER_NAME.fullmatch(name):
+        hint = "Write it as --header NAME=env:VARIABLE"
+        raise ConfigError("this is not the name of a header and a reference to its value", where="--header", hint=hint)
+    if name in _PROTOCOL_HEADERS or name.startswith("mcp-"):
+        raise ConfigError(f"the protocol itself sets {name}", where="--header", hint="Leave it out")
+    if not has_reference(reference):
+        hint = f"Set a variable to the value, and write {name}=env:VARIABLE: other users can see command lines"
+        raise ConfigError(f"the value of {name} is not a reference", where="--header", hint=hint)
+    try:
+        credential = read_credential(reference, f"--header {name}", os.environ)
+    except SourceError as error:
+        raise ConfigError(str(error), hint="Set it, or correct the reference") from None
+    if not is_header_value(credential.value):
+        hint = "Check it for line breaks, and for spaces at its ends"
+        raise ConfigError(f"the value of {name} has characters that no header can have", where="--header", hint=hint)
+    return name, credential
+
+
+def make_server_url(address: ServerAddress, on_fault: FaultListener | None = None) -> ServerUrl:
+    """Return the URL of a server with its headers. If these have no credentials, a stored sign-in is used."""
+    # Imported late, because most commands use no other server.
+    from mcp_bridge._upstream.oauth import StoredSignIn
+    from mcp_bridge._upstream.remote import ServerUrl
+
+    assert address.url is not None
+    auth = None
+    if "authorization" not in address.headers:
+        auth = StoredSignIn(address.url, address.url)
+        auth.add_secrets = address.add_secrets
+    return ServerUrl(url=address.url, headers=address.headers, auth=auth, on_fault=on_fault)
 
 
 def parse_command(command: str) -> list[str]:
@@ -64,7 +151,7 @@ def parse_command(command: str) -> list[str]:
 def is_target(word: str) -> bool:
     """Return whether a word is a URL, a file to serve or a folder, rather than the name of a tool or prompt."""
     path = Path(word)
-    return bool(_URL.match(word)) or path.suffix == ".py" or is_settings(path) or os.path.isdir(path)
+    return is_url(word) or path.suffix == ".py" or is_settings(path) or os.path.isdir(path)
 
 
 def split_target(words: Sequence[str], target: str | None, kind: str) -> tuple[str | None, str, Sequence[str]]:

@@ -18,10 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 
 from mcp_bridge._cli import logs
-from mcp_bridge._cli.options import TopOptions
+from mcp_bridge._cli.options import AddressOptions, TopOptions
 from mcp_bridge._cli.output import format_count, print_lines, report
 from mcp_bridge._cli.serve import DEFAULT_ADDRESS
-from mcp_bridge._cli.server_address import find_address
+from mcp_bridge._cli.server_address import find_address, read_token
 from mcp_bridge._cli.target import find_file, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._runtime.platform import system
@@ -57,11 +57,11 @@ def _find_server(options: TopOptions) -> OperatorClient:
 
     The settings have the port of this server. Without a page, it may have a private socket.
     """
-    address = find_address(options.target, None, options.token_env)
+    address = find_address(options.target, AddressOptions(token_env=options.token_env))
     if address is not None:
         url = urlsplit(address.url or "")
         # `dev` prints the URL of its page with the token.
-        token = address.token or parse_qs(url.fragment).get("token", [None])[0]
+        token = read_token(options.token_env) or parse_qs(url.fragment).get("token", [None])[0]
         base = f"{url.scheme}://{url.netloc}{url.path.rstrip('/').removesuffix('/mcp')}"
         return OperatorClient(base, token)
     path = find_file(options.target)

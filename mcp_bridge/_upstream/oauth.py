@@ -7,6 +7,7 @@ client does this while it sends a request, so both send some request to the serv
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -156,6 +157,35 @@ class BearerAuth(httpx2.Auth):
             # Errors of the SDK and of the network have many types. The user may also have to sign in again.
             logger.warning("server '%s': its token was not refreshed: %s", self._server, error)
         self._use_data(data)
+
+
+class StoredSignIn(BearerAuth):
+    """Sends the token of an earlier sign-in, if there is one, to a server that rejects requests without a token.
+
+    The keyring is not read for other servers, because it may ask the user to unlock it.
+
+    Attributes:
+        is_rejected: Whether the server has rejected the last request.
+    """
+
+    is_rejected = False
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self._token:
+            response = yield request
+            self.is_rejected = response.status_code == 401
+            if not self.is_rejected or find_spec("mcp") is None:
+                return
+            self._use_data(await to_thread.run_sync(self._store.read_tokens, abandon_on_cancel=True))
+            if not self._token:
+                return
+        flow = super().async_auth_flow(request)
+        request = await anext(flow)
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                response = yield request
+                self.is_rejected = response.status_code == 401
+                request = await flow.asend(response)
 
 
 async def sign_in(

@@ -88,7 +88,7 @@ def _examine_clients(target: str, options: DoctorOptions, call: TrialCall | None
 
 def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall | None) -> bool:
     """Check the server of a file, of a URL or of a command, in both eras."""
-    address = find_address(target, options.command, options.token_env)
+    address = find_address(target, options)
     names: Sequence[str] = ()
     argv: Sequence[str]
     if address is None:
@@ -106,8 +106,8 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     # The folder is empty, so that relative paths cannot work by chance.
     with tempfile.TemporaryDirectory() as folder:
         start: StartCommand | RemoteStart
-        if address is not None and url is not None:
-            start = RemoteStart(url=url, timeout=timeout, token=address.token)
+        if address is not None and address.url is not None:
+            start = RemoteStart(address=address, timeout=timeout)
         else:
             start = StartCommand(argv=argv, folder=Path(folder), timeout=timeout, environ=environ)
         outcomes = [check_stateless(start, call_check), check_handshake(start, call_check)]
@@ -121,7 +121,10 @@ def _examine_server(target: str | None, options: DoctorOptions, call: TrialCall 
     else:
         are_eras_ok = any(era.ok for era in eras)
     ok = are_eras_ok and all(check.ok for check in checks)
-    results = redact_results([*eras, *checks], find_secret_values(environ, ()))
+    secrets = [*find_secret_values(environ, ())]
+    if address is not None:
+        secrets += address.secrets
+    results = redact_results([*eras, *checks], secrets)
     if options.as_json:
         subject = {"url": url} if url is not None else {"command": list(argv)}
         write_json({**subject, "ok": ok, "checks": [asdict(result) for result in results]})

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from mcp_bridge._cli.output import report
+from mcp_bridge._cli.server_address import ServerAddress, make_server_url
 from mcp_bridge._cli.target import NO_RECORD_VARIABLE
 from mcp_bridge._contracts.errors import SourceError
 from mcp_bridge._contracts.jsonrpc import CONNECTION_CLOSED, METHOD_NOT_FOUND
@@ -47,7 +48,8 @@ MAX_SHOWN = 200
 NOTICE_DELAY = 2.0
 """Seconds after which `doctor` reports what it is waiting for."""
 _ADVICE_BY_STATUS = {
-    401: "Pass a token: --token-env NAME sends the value of that environment variable as a bearer token.",
+    401: "Sign in with `mcp-bridge login URL`, or pass a token: --token-env NAME sends the value of that environment "
+    "variable as a bearer token.",
     403: "The server does not accept this token, or this host.",
     404: "Check the path of the URL: it often ends in /mcp.",
     405: "Check the path of the URL: it often ends in /mcp.",
@@ -94,11 +96,10 @@ class StartCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStart:
-    """The URL of a running server, a bearer token for it, and the timeout of each response in seconds."""
+    """The address of a running server, and the timeout of each response in seconds."""
 
-    url: str
+    address: ServerAddress
     timeout: float
-    token: str | None = None
 
 
 class Conversation:
@@ -149,12 +150,7 @@ class Conversation:
                 on_print=self._keep_stderr,
                 on_fault=self._handle_fault,
             )
-        from mcp_bridge._upstream.remote import ServerUrl
-
-        headers: dict[str, str] = {}
-        if start.token is not None:
-            headers["authorization"] = f"Bearer {start.token}"
-        return ServerUrl(url=start.url, headers=headers, on_fault=self._handle_fault)
+        return make_server_url(start.address, self._handle_fault)
 
     def adopt_version(self, version: str) -> None:
         """Send this protocol version from now on. HTTP has a header for it."""
