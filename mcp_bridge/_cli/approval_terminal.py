@@ -247,11 +247,14 @@ class ApprovalTerminal:
 
     An answer may contain the number of its request, as in `y 3`. Without a number, it counts only after the request has
     been on the screen for `MIN_READING_TIME` seconds, because the user may have typed it for the previous request.
+
+    Messages about anything but the request on the screen wait until it is answered.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self.bridges = RunningBridges(folder, self.handle_message, lambda name: report(f"connected to {name}"))
+        self.bridges = RunningBridges(folder, self.handle_message, self._report_connection)
         self._clock = clock
+        self._waiting_lines: list[str] = []
         self._pending: dict[int, TerminalQuestion] = {}
         self._shown: tuple[int, float] | None = None
 
@@ -263,7 +266,16 @@ class ApprovalTerminal:
             return
         elif self._pending.pop(event.number, None) is not None:
             outcome = "denied" if event.choice == "deny" else f"approved: {event.choice}"
-            report(f"[{event.number}] {_OUTCOMES.get(event.how) or outcome}")
+            line = f"[{event.number}] {_OUTCOMES.get(event.how) or outcome}"
+            is_on_screen = self._shown is not None and self._shown[0] == event.number
+            if is_on_screen or event.how == "here":
+                report(line)
+            else:
+                self._waiting_lines.append(line)
+        self._show_next()
+
+    def _report_connection(self, name: str) -> None:
+        self._waiting_lines.append(f"connected to {name}")
         self._show_next()
 
     async def read(self, line: str) -> None:
@@ -305,10 +317,12 @@ class ApprovalTerminal:
 
     def _show_next(self) -> None:
         first = next(iter(self._pending.values()), None)
+        if first is not None and self._shown is not None and self._shown[0] == first.number:
+            return
+        report(*self._waiting_lines)
+        self._waiting_lines.clear()
         if first is None:
             self._shown = None
-            return
-        if self._shown is not None and self._shown[0] == first.number:
             return
         self._shown = first.number, self._clock()
         report(f"[{first.number}] {first.bridge} requests approval for tool '{first.tool}'")

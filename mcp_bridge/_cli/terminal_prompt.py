@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 import anyio
 
 from mcp_bridge._cli.choices import find_choice
 from mcp_bridge._cli.form_fields import CONFIRMATION, YES, FormField, list_fields
-from mcp_bridge._cli.output import report
+from mcp_bridge._cli.held_output import hold_output
 from mcp_bridge._contracts.question import Answer, Form, Link, Question
 from mcp_bridge._runtime.platform import system
 from mcp_bridge._runtime.stdio_descriptors import Descriptor
+from mcp_bridge._runtime.terminal_text import escape_text
 
 if TYPE_CHECKING:
     from mcp_bridge._server.questions.requests import QuestionRequest
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 class TerminalPrompt:
     """Asks one question at a time on stderr, and reads the answers from the terminal `source`.
+
+    Meanwhile, all other output waits.
 
     It gets the same requests as a client that supports all kinds of forms, and returns the same responses.
 
@@ -32,37 +36,44 @@ class TerminalPrompt:
     def __init__(self, source: int) -> None:
         self._input = Descriptor(source)
         self._lock = anyio.Lock()
+        self._terminal: TextIO = sys.stderr
 
     async def ask_user(self, question: Question) -> Answer[Any] | None:
         """Return the user's answer, or None for other questions than forms and links. Raises ValueError."""
         if not isinstance(question, Form | Link):
             return None
         # Imported late, because most calls ask no question.
-        from mcp_bridge._server.questions.requests import AnswerMismatch, to_request
+        from mcp_bridge._server.questions.requests import to_request
 
         request = to_request(question, "")
         async with self._lock:
-            self._discard_input()
-            report(request.params["message"])
-            while True:
-                if isinstance(question, Form) and question.schema is not None:
-                    response = await self._fill_in_form(request)
-                else:
-                    response = await self._confirm(request)
-                try:
-                    answer: Answer[Any] = request.read(response)
-                    return answer
-                except AnswerMismatch as error:
-                    for problem in error.problems:
-                        report(f"This is not valid: {problem.removeprefix('$.')}")
+            with hold_output() as self._terminal:
+                return await self._ask_until_valid(question, request)
+
+    async def _ask_until_valid(self, question: Form | Link, request: QuestionRequest) -> Answer[Any]:
+        from mcp_bridge._server.questions.requests import AnswerMismatch
+
+        self._discard_input()
+        self._show(request.params["message"])
+        while True:
+            if isinstance(question, Form) and question.schema is not None:
+                response = await self._fill_in_form(request)
+            else:
+                response = await self._confirm(request)
+            try:
+                answer: Answer[Any] = request.read(response)
+                return answer
+            except AnswerMismatch as error:
+                for problem in error.problems:
+                    self._show(f"This is not valid: {problem.removeprefix('$.')}")
 
     async def _confirm(self, request: QuestionRequest) -> dict[str, Any]:
         if "url" in request.params:
-            report(f"  {request.params['url']}", "Open this page in your browser?")
+            self._show(f"  {request.params['url']}", "Open this page in your browser?")
         for option in CONFIRMATION:
-            report(f"  {option}")
+            self._show(f"  {option}")
         while True:
-            report("Type the number of your choice. An empty line cancels.")
+            self._show("Type the number of your choice. An empty line cancels.")
             line = await self._read_line()
             if not line:
                 return {"action": "cancel"}
@@ -77,9 +88,9 @@ class TerminalPrompt:
         for number, field in enumerate(fields, start=1):
             heading = field.heading
             if heading:
-                report(f"[{number}/{len(fields)}] {heading}" if len(fields) > 1 else heading)
+                self._show(f"[{number}/{len(fields)}] {heading}" if len(fields) > 1 else heading)
             for choice in field.choices:
-                report(f"  {choice}")
+                self._show(f"  {choice}")
             values = await self._fill_in_field(field)
             if values is None:
                 return {"action": "cancel"}
@@ -92,7 +103,7 @@ class TerminalPrompt:
         Return a dict with the value by its name, an empty dict if the user leaves the field out, or None to cancel.
         """
         while True:
-            report(field.instruction)
+            self._show(field.instruction)
             line = await self._read_line()
             if line is None:
                 return None
@@ -103,7 +114,11 @@ class TerminalPrompt:
             try:
                 return {field.name: field.parse_line(line)}
             except ValueError as error:
-                report(f"This is not valid: {error}")
+                self._show(f"This is not valid: {error}")
+
+    def _show(self, *texts: str) -> None:
+        for text in texts:
+            print(escape_text(text), file=self._terminal, flush=True)
 
     async def _read_line(self) -> str | None:
         """Return a line without its white space, or None at the end of input."""

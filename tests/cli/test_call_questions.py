@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.cli.terminal import call_at_terminal
+from tests.kits.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 
@@ -63,6 +64,32 @@ async def name(ctx: CallContext) -> str:
     return (await ctx.sample("A name, please.")).text
 """
 
+NOISY_TOOLS = """
+import logging, os
+import anyio
+from mcp_bridge import CallContext, tool
+
+
+@tool
+async def order(ctx: CallContext) -> str:
+    async def make_noise():
+        while True:
+            await ctx.log("info", "noise of the call")
+            await ctx.report_progress(1, 2, "noise of the progress")
+            logging.getLogger("mcp_bridge.x").error("noise of the log")
+            print("noise of a print")
+            os.write(2, b"noise of a library\\n")
+            with open("noise.txt", "a") as file:
+                file.write("x")
+            await anyio.sleep(0.01)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make_noise)
+        sure = await ctx.ask("Sure?")
+        tasks.cancel_scope.cancel()
+    return sure.action
+"""
+
 
 @pytest.fixture
 def gated(tmp_path: Path) -> Path:
@@ -104,6 +131,21 @@ def test_tools_can_ask_for_a_choice_and_a_confirmation_but_not_for_a_model(tmp_p
     unable = call_at_terminal(tmp_path, "name", answers=[])
     assert unable.code == 1
     assert "cannot be asked" in unable.shown
+
+
+def test_nothing_is_printed_into_an_open_question(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(NOISY_TOOLS)
+
+    def wait_for_noise() -> None:
+        size = (tmp_path / "noise.txt").stat().st_size
+        wait_until(lambda: (tmp_path / "noise.txt").stat().st_size >= size + 5)
+
+    result = call_at_terminal(tmp_path, "order", answers=["maybe\n", "1\n"], wait=wait_for_noise)
+    assert (result.code, result.out) == (0, "accept\n"), result.shown
+    question, _, rest = result.shown.partition("Sure?")[2].rpartition("An empty line cancels.")
+    assert "noise" not in question
+    for origin in ("call", "progress", "log", "print", "library"):
+        assert rest.count(f"noise of {'a' if origin in ('print', 'library') else 'the'} {origin}") >= 5
 
 
 @pytest.mark.parametrize("word", ["", "async "], ids=["in a thread", "in the event loop"])

@@ -203,7 +203,9 @@ def test_a_line_that_is_not_a_message_is_logged_without_a_traceback(folder: Path
 def test_a_url_without_its_token_is_rejected(url: str, tmp_path: Path) -> None:
     result = run("list", url, cwd=tmp_path)
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith(f"mcp-bridge: the server requires authorization. Sign in with `mcp-bridge login {url}`")
+    assert result.err.startswith(
+        f"mcp-bridge: the server requires authorization. Sign in with `mcp-bridge login {url}`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,17 @@ class TerminalResult:
 
 
 def call_at_terminal(
-    folder: Path, *arguments: str, answers: list[str], early: str = "", prompt: re.Pattern[bytes] = PROMPT
+    folder: Path,
+    *arguments: str,
+    answers: list[str],
+    early: str = "",
+    prompt: re.Pattern[bytes] = PROMPT,
+    wait: Callable[[], object] = lambda: None,
 ) -> TerminalResult:
-    """Run `call` at a terminal, and type an answer after each `prompt`; INTERRUPT is Ctrl-C."""
+    """Run `call` at a terminal, and type an answer after each `prompt`; INTERRUPT is Ctrl-C.
+
+    `wait` is called before each answer.
+    """
     controller, terminal = os.openpty()
     os.write(controller, early.encode())
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
@@ -49,6 +58,7 @@ def call_at_terminal(
                 break
             output += data
             while waiting and len(prompt.findall(output)) > len(answers) - len(waiting):
+                wait()
                 answer = waiting.pop(0)
                 # The terminal does not control the command, so it sends no signal by itself.
                 if answer == INTERRUPT:
