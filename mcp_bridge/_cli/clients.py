@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_bridge._cli.output import format_count, print_lines, write_json
+from mcp_bridge._cli.output import format_count, print_lines, report, write_json
 from mcp_bridge._cli.server_address import is_target
+from mcp_bridge._cli.target import DEFAULT_FILES
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge._desktop.locations import detect_machine, is_client_installed, resolve_place_path
@@ -19,12 +21,13 @@ from mcp_bridge._desktop.table import CLIENTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFile:
-    """A settings file of a client: its servers, or the error if it cannot be read."""
+    """A settings file of a client: its servers, those that are bridges, or the error if it cannot be read."""
 
     place: ConfigPlace
     path: Path
     exists: bool
     servers: Sequence[InstalledServer] = ()
+    bridges: Sequence[InstalledServer] = ()
     error: ConfigError | None = None
 
     @property
@@ -66,9 +69,10 @@ def suggest_clients(word: str) -> Sequence[str]:
 
 
 def list_clients(*, as_json: bool) -> None:
-    """List the clients with an installation or a file, or all of them with --json."""
+    """List the clients with an installation or a file, or all of them with --json, and what to type next."""
     machine = detect_machine()
     rows: list[dict[str, object]] = []
+    files_by_client: dict[str, Sequence[ClientFile]] = {}
     missing: list[str] = []
     for client in CLIENTS.values():
         is_installed = is_client_installed(client, machine)
@@ -76,6 +80,7 @@ def list_clients(*, as_json: bool) -> None:
         if as_json:
             rows.append(_describe_client(client, is_installed, files))
         elif is_installed or any(file.exists for file in files):
+            files_by_client[client.name] = files
             title = f"{client.title} ({client.name})"
             print_lines(title if is_installed else f"{title}, not installed, but it has a file")
             for line in _describe_files(client, files):
@@ -84,43 +89,71 @@ def list_clients(*, as_json: bool) -> None:
             missing.append(client.name)
     if as_json:
         write_json(rows)
-    elif missing:
+        return
+    if missing:
         print_lines(f"not found: {', '.join(missing)}")
+    report("", *_list_next_steps(files_by_client))
 
 
 def read_client_file(client: Client, place: ConfigPlace, machine: Machine) -> ClientFile:
     path = resolve_place_path(place, machine)
     exists = os.path.isfile(path) or os.path.islink(path)
     try:
-        return ClientFile(place=place, path=path, exists=exists, servers=read_servers(client, place, machine))
+        servers = read_servers(client, place, machine)
     except ConfigError as error:
         # In a folder without permissions, `isfile` is false even for an existing file.
         return ClientFile(place=place, path=path, exists=True, error=error)
+    bridges = [server for server in servers if is_bridge_entry(client, server.value)]
+    return ClientFile(place=place, path=path, exists=exists, servers=servers, bridges=bridges)
 
 
 def _describe_files(client: Client, files: Sequence[ClientFile]) -> Iterator[str]:
-    for file in files:
+    """Yield the lines of the files that exist, or of the first one, which `install` would create."""
+    for file in [file for file in files if file.exists] or files[:1]:
         text = f"{file.place.scope}: {file.path}"
         if not file.exists:
-            text += " (does not exist)"
+            text += " (does not exist yet)"
         elif file.error is None:
-            text += f" ({format_count(len(file.servers), 'server')})"
+            text += f" ({format_count(len(file.servers), 'server')}"
+            text += ")" if file.bridges else ", no bridge)"
         yield text
         if file.problem is not None:
             yield f"  PROBLEM: {file.problem}"
-        for server in file.servers:
-            if is_bridge_entry(client, server.value):
-                settings = get_served_settings(client, server.value) or "no explicit file"
-                yield f"  bridge '{server.name}' serves {settings}"
+        for server in file.bridges:
+            settings = get_served_settings(client, server.value) or "no explicit file"
+            yield f"  bridge '{server.name}' serves {settings}"
+
+
+def _list_next_steps(files_by_client: Mapping[str, Sequence[ClientFile]]) -> Iterator[str]:
+    """Yield commands about these clients, each after its purpose."""
+    target = "FILE"
+    for name in DEFAULT_FILES:
+        if os.path.isfile(name):
+            target = name
+            break
+    clients_without_bridge: list[str] = []
+    installed_bridges: list[tuple[str, str]] = []
+    for client_name, files in files_by_client.items():
+        bridges = [(client_name, server.name) for file in files for server in file.bridges]
+        installed_bridges += bridges
+        if not bridges:
+            clients_without_bridge.append(client_name)
+    if not files_by_client:
+        yield f"To print an entry for a client: mcp-bridge install CLIENT {target} --print"
+        return
+    example = next(iter([*clients_without_bridge, *files_by_client]))
+    yield f"To add tools to a client: mcp-bridge install {example} {target}"
+    if installed_bridges:
+        yield "To check every bridge in a client: mcp-bridge doctor all"
+        yield f"To remove one: {shlex.join(['mcp-bridge', 'uninstall', *installed_bridges[0]])}"
 
 
 def _describe_client(client: Client, is_installed: bool, files: Sequence[ClientFile]) -> dict[str, object]:
     rows: list[dict[str, object]] = []
     for file in files:
         bridges: list[dict[str, object]] = []
-        for server in file.servers:
-            if is_bridge_entry(client, server.value):
-                bridges.append({"name": server.name, "serves": get_served_settings(client, server.value)})
+        for server in file.bridges:
+            bridges.append({"name": server.name, "serves": get_served_settings(client, server.value)})
         row = {"scope": file.place.scope, "path": str(file.path), "exists": file.exists}
         row["servers"] = [server.name for server in file.servers]
         rows.append(row | {"bridges": bridges, "problem": file.problem})

@@ -23,7 +23,22 @@ def test_on_an_empty_machine_no_client_is_found(user: ClientHome) -> None:
     answer = user.json("install")
     assert [item["client"] for item in answer] == list(CLIENTS)
     assert not any(item["found"] for item in answer)
-    assert "not found: claude-desktop, claude-code, vscode" in user.run("install").stdout
+    result = user.run("install")
+    assert "not found: claude-desktop, claude-code, vscode" in result.stdout
+    assert result.stderr == "\nTo print an entry for a client: mcp-bridge install CLIENT tools.py --print\n"
+
+
+def test_the_list_shows_what_to_type_next(user: ClientHome) -> None:
+    user.write_file("codex", read_golden_file("codex", "after", user))
+    user.write_file("cursor", b'{"mcpServers": {"other": {"command": "other"}}}')
+    result = user.run("install")
+    assert f"user: {user.path('cursor')} (1 server, no bridge)\n" in result.stdout
+    assert result.stderr == (
+        "\n"
+        "To add tools to a client: mcp-bridge install cursor tools.py\n"
+        "To check every bridge in a client: mcp-bridge doctor all\n"
+        "To remove one: mcp-bridge uninstall codex shelf\n"
+    )
 
 
 def test_clients_are_listed_with_their_files_and_bridges(user: ClientHome) -> None:
