@@ -141,11 +141,7 @@ def write_command_files() -> None:
     """Write the completions of shells, the manual page and the JSON Schema of the settings, with the built wheel."""
     command = CLEAN / "bin" / "mcp-bridge"
     for shell, name in COMPLETIONS.items():
-        script = run(command, env={"_MCP_BRIDGE_COMPLETE": f"source_{shell}"}).strip() + "\n"
-        if shell == "zsh":
-            # When zsh loads the file for the first completion, it expects the file to complete this word, too.
-            script += '[[ $zsh_eval_context[-1] != loadautofunc ]] || _mcp_bridge_completion "$@"\n'
-        (DIST / name).write_text(script, encoding="utf-8")
+        (DIST / name).write_text(run(command, "completion", shell), encoding="utf-8")
     (DIST / "mcp-bridge.1").write_text(run(CLEAN_PYTHON, RELEASE / "manual.py"), encoding="utf-8")
     (DIST / "settings.schema.json").write_text(run(command, "schema"), encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -11,6 +12,10 @@ def main() -> None:
     # Collections during the imports take a tenth of a start. `enable_collections` enables them again.
     gc.disable()
     try:
+        if "_ARGCOMPLETE" in os.environ:
+            from mcp_bridge._cli.completion import complete_words
+
+            complete_words()
         if sys.argv[1:2] == ["serve"] and "--shared" in sys.argv:
             from mcp_bridge._cli.shared.command_line import run_relay_command
 

@@ -1,79 +1,21 @@
-"""The table of commands. A command's module is imported when the command runs, so that `--help` stays fast."""
+"""Builds the command line with typer. The module of a command is imported when it runs, so that help stays fast."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from mcp_bridge._cli import desktop_options, options
+from mcp_bridge._cli.commands import COMMANDS, GROUPS, Command
 from mcp_bridge._cli.groups import DefaultGroup, FormatGroup, RootGroup, ServeCommand, ServerCommand
 from mcp_bridge._cli.help import FULL_HELP, PlainCommand, PlainGroup
 from mcp_bridge._cli.parameters import Argument
 from mcp_bridge._cli.serve_options import ServeOptions
 from mcp_bridge._runtime.signatures import get_signature
 from mcp_bridge._version import __version__
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command: the class of its options, and the function to call with them (`module:name` in this package).
-
-    A function that serves also gets an attribute of typer's context: `obj` is the process guard.
-    """
-
-    options: type
-    target: str
-    attribute: str | None = None
-
-
-COMMANDS: Mapping[str, Command] = {
-    "serve": Command(ServeOptions, "serve:serve_target", attribute="obj"),
-    "dev": Command(options.DevOptions, "dev:serve_page", attribute="obj"),
-    "worker": Command(options.WorkerOptions, "worker:run_tasks", attribute="obj"),
-    "top": Command(options.TopOptions, "top:show_calls"),
-    "list": Command(options.ListOptions, "listing:list_entries"),
-    "call": Command(options.CallOptions, "call:call_tool"),
-    "explain": Command(options.ExplainOptions, "explain:explain_tool_call"),
-    "read": Command(options.ReadOptions, "reading:print_resource"),
-    "get": Command(options.GetOptions, "reading:get_prompt"),
-    "init": Command(options.InitOptions, "init:create_project"),
-    "validate": Command(options.ValidateOptions, "validate:validate_target"),
-    "doctor": Command(options.DoctorOptions, "doctor.command:run_doctor"),
-    "trust": Command(options.TrustOptions, "trust:review_definitions"),
-    "audit": Command(options.TrailOptions, "audit:read_trail"),
-    "login": Command(options.LoginOptions, "login:sign_in_to_server"),
-    "schema": Command(options.SchemaOptions, "listing:print_settings_schema"),
-    "shared": Command(options.SharedOptions, "shared.command:show_shared_servers"),
-    "install": Command(desktop_options.InstallOptions, "install:install_server"),
-    "uninstall": Command(desktop_options.UninstallOptions, "uninstall:uninstall_server"),
-}
-"""The commands in the order of `--help`."""
-EXPORT_COMMANDS: Mapping[str, Command] = {
-    "tools": Command(desktop_options.ToolExportOptions, "export:export_tools"),
-    "mcpb": Command(desktop_options.BundleOptions, "export:export_bundle"),
-    "server-json": Command(desktop_options.RegistryEntryOptions, "export:export_registry_entry"),
-    "mcp-json": Command(desktop_options.ClientFileOptions, "export:export_client_file"),
-    "dockerfile": Command(desktop_options.DockerfileOptions, "export:export_dockerfile"),
-}
-MODULE_COMMANDS: Mapping[str, Command] = {
-    "validate": Command(options.ModuleOptions, "module:check_module"),
-    "lock": Command(options.LockOptions, "module_lock:lock_modules"),
-}
-APPROVAL_COMMANDS: Mapping[str, Command] = {
-    "answer": Command(options.AnswerOptions, "approval_terminal:answer_bridges"),
-    "list": Command(options.GrantListOptions, "approvals:show_grants"),
-    "revoke": Command(options.RevokeOptions, "approvals:revoke_grants"),
-}
-IMPORT_COMMANDS: Mapping[str, Command] = {
-    "clients": Command(desktop_options.ImportOptions, "importing:import_servers"),
-    "openapi": Command(desktop_options.OpenApiImportOptions, "openapi_import:import_document"),
-    "command": Command(desktop_options.ImportCommandOptions, "drafting.command:import_command"),
-}
 
 
 def _add_commands(group: typer.Typer, commands: Mapping[str, Command]) -> None:
@@ -120,30 +62,17 @@ app = typer.Typer(
     # With rich, `--help` takes three times as long.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,
     cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_GROUPS: Sequence[tuple[str, Mapping[str, Command], type[PlainGroup], str]] = (
-    (
-        "export", EXPORT_COMMANDS, FormatGroup,
-        "Export the tools or the whole server. Tools are exported for the API of a language model, the server as a "
-        "bundle, Dockerfile, registry entry, client file or links.",
-    ),
-    ("module", MODULE_COMMANDS, PlainGroup, "Check Amplifier modules, and lock those that come from git."),
-    (
-        "import", IMPORT_COMMANDS, DefaultGroup,
-        "Import the servers of your MCP clients, an OpenAPI document, or a program.",
-    ),
-    (
-        "approvals", APPROVAL_COMMANDS, DefaultGroup,
-        "Approve or deny the tool calls of running bridges. Also lists and revokes remembered approvals.",
-    ),
-)  # fmt: skip
+_GROUP_CLASSES = {"export": FormatGroup, "import": DefaultGroup, "approvals": DefaultGroup}
 _add_commands(app, COMMANDS)
-for _name, _commands, _class, _help in _GROUPS:
-    _group = typer.Typer(name=_name, cls=_class, help=_help, rich_markup_mode=None)
-    _add_commands(_group, _commands)
-    app.add_typer(_group)
+for _name, _group in GROUPS.items():
+    _class = _GROUP_CLASSES.get(_name, PlainGroup)
+    _typer = typer.Typer(name=_name, cls=_class, help=_group.help, rich_markup_mode=None)
+    _add_commands(_typer, _group.commands)
+    app.add_typer(_typer)
 
 
 def _print_version(is_given: bool) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from mcp_bridge._cli.options import JsonOption
+from mcp_bridge._cli.options import JsonOption, complete_clients
 from mcp_bridge._cli.parameters import Argument, Option
 from mcp_bridge._cli.serve_options import FILE_HELP, FileArgument, LogLevelOption
 
@@ -20,13 +20,6 @@ SCOPE_HELP = (
     "project (local, Claude Code only). Default: user."
 )
 COMMAND_HELP = "Use the client's own command instead of editing its file. Some commands reformat the file."
-
-
-def complete_clients(incomplete: str) -> list[str]:
-    """List the clients for an incomplete name, for the completion of shells."""
-    from mcp_bridge._desktop.table import CLIENTS as table
-
-    return [name for name in table if name.startswith(incomplete)]
 
 
 ClientArgument = Annotated[str, Argument(help=CLIENTS, autocompletion=complete_clients)]

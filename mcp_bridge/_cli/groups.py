@@ -23,7 +23,8 @@ class RootGroup(PlainGroup):
         "Check": ("validate", "module", "trust", "audit"),
         "Run": ("top", "approvals", "shared", "worker"),
         "Connect": ("import", "login", "uninstall"),
-        "Publish": ("export", "schema"),
+        "Publish": ("export",),
+        "Edit": ("schema", "completion"),
     }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -83,8 +84,8 @@ class ServerCommand(PlainCommand):
     """A command for any MCP server. Words after `--` are the command that starts the server."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `-- WORD ...` as `--command 'WORD ...'`, except while a shell completes the words."""
-        if "--" in args and not ctx.resilient_parsing:
+        """Parse `-- WORD ...` as `--command 'WORD ...'`."""
+        if "--" in args:
             end = args.index("--")
             args = [*args[:end], "--command", shlex.join(args[end + 1 :])]
         return super().parse_args(ctx, args)
@@ -102,7 +103,7 @@ class ServeCommand(PlainCommand):
                 if not equals and index + 1 < len(args):
                     value = args[index + 1]
                 values.setdefault(name, value)
-        if not values or ctx.resilient_parsing:
+        if not values:
             return super().parse_args(ctx, args)
         host, port = values.get("--host", ""), values.get("--port", "")
         if values.get("--transport") == "stdio" and not host and not port:

@@ -64,9 +64,6 @@ class PlainGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options before a command. Without words, print the help and exit with 2. Raises ConfigError."""
-        # A shell completes the words.
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
         if not args:
             report(ctx.get_help())
             raise SystemExit(ExitCode.USAGE)
@@ -78,7 +75,7 @@ class PlainGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return a command. Raises ConfigError with the most similar name."""
-        if args[0] not in self.commands and not ctx.resilient_parsing:
+        if args[0] not in self.commands:
             raise make_command_error(ctx, args[0])
         return super().resolve_command(ctx, args)
 

@@ -16,6 +16,14 @@ from mcp_bridge._contracts.errors import ConfigError
 MAX_TIMEOUT = 3600
 """The maximum value of `--timeout`, in seconds."""
 
+
+def complete_clients(incomplete: str) -> list[str]:
+    """List the clients for an incomplete name, for the completion of shells."""
+    from mcp_bridge._desktop.table import CLIENTS as table
+
+    return [name for name in table if name.startswith(incomplete)]
+
+
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON on stdout.")]
 
 SETTINGS_HELP = "The settings file. Default: mcp-bridge.yaml in the current folder."
@@ -145,6 +153,7 @@ class DoctorOptions(AddressOptions):
         str | None,
         Argument(
             metavar="TARGET",
+            autocompletion=complete_clients,
             help="A client, `all` for every client, a file to serve, or the URL of any MCP server. Default: "
             "mcp-bridge.yaml or tools.py in the current folder.",
         ),
@@ -167,6 +176,13 @@ class DoctorOptions(AddressOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaOptions:
     """Print the JSON Schema of the settings file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOptions:
+    """Print the script that completes commands, tools and their arguments in a shell."""
+
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Argument(help="bash, zsh, fish or powershell.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

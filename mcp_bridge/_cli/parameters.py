@@ -44,7 +44,7 @@ def parse_arguments(options: type[T], words: Sequence[str]) -> T | None:
     arguments = [field for field, hint in hints.items() if isinstance(get_args(hint)[1], Argument)]
     options_by_name: dict[str, tuple[str, bool | None]] = {}
     for field, hint in hints.items():
-        options_by_name.update((name, (field, flag)) for name, flag in _list_names(field, hint))
+        options_by_name.update((name, (field, flag)) for name, flag in list_names(field, hint))
     texts: dict[str, str] = {}
     flags: dict[str, bool] = {}
     remaining = iter(words)
@@ -84,7 +84,7 @@ def _convert_text(text: str, hint: Any) -> Any:
     return None
 
 
-def _list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
+def list_names(field: str, hint: Any) -> Iterator[tuple[str, bool | None]]:
     """Yield each name of an option, with the value that this name gives to a flag, or None for other types."""
     value_type, parameter = get_args(hint)
     if isinstance(parameter, Argument):

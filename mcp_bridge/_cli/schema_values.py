@@ -21,17 +21,7 @@ def format_parameters(schema: Mapping[str, Any]) -> str:
     parameters: list[str] = []
     for name in _get_properties(schema):
         property_schema = resolve_schema(schema["properties"][name], schema)
-        enum = property_schema.get("enum")
-        types = list_types(property_schema, property_schema)
-        if isinstance(enum, list):
-            type_text = "|".join(map(_format_json, enum))
-        elif types >= TYPES:
-            type_text = "any"
-        elif types == {"null"}:
-            type_text = "null"
-        else:
-            # An optional parameter often allows null, which would only make its type longer.
-            type_text = "|".join(simplify_types(types - {"null"}))
+        type_text = _format_type(property_schema)
         if property_schema.get("default") is not None:
             parameters.append(f"{name}: {type_text} = {_format_json(property_schema['default'])}")
         elif name in required:
@@ -39,6 +29,45 @@ def format_parameters(schema: Mapping[str, Any]) -> str:
         else:
             parameters.append(f"{name}?: {type_text}")
     return ", ".join(parameters)
+
+
+def _format_type(schema: Mapping[str, Any]) -> str:
+    enum = schema.get("enum")
+    types = list_types(schema, schema)
+    if isinstance(enum, list):
+        return "|".join(map(_format_json, enum))
+    if types >= TYPES:
+        return "any"
+    if types == {"null"}:
+        return "null"
+    # An optional parameter often allows null, which would only make its type longer.
+    return "|".join(simplify_types(types - {"null"}))
+
+
+def list_arguments(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments of a tool, each with its description or its type."""
+    arguments: dict[str, str] = {}
+    for name, property_schema in _get_properties(schema).items():
+        resolved = resolve_schema(property_schema, schema)
+        arguments[name] = str(resolved.get("description") or _format_type(resolved))
+    return arguments
+
+
+def list_values(schema: Mapping[str, Any], name: str) -> list[str]:
+    """Return the possible values of an argument as texts, if its schema lists them or allows booleans."""
+    property_schema = resolve_schema(_get_properties(schema).get(name, {}), schema)
+    types = list_types(property_schema, schema)
+    if "array" in types:
+        property_schema = _find_items(property_schema, schema)
+        types = list_types(property_schema, schema)
+    values: list[Any] = []
+    for alternative in _list_alternatives(property_schema, schema):
+        values += alternative.get("enum") or ()
+        if "const" in alternative:
+            values.append(alternative["const"])
+    if not values and "boolean" in types and not types >= TYPES:
+        values = [True, False]
+    return [value if isinstance(value, str) else _format_json(value) for value in values if value is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +135,19 @@ class CallArguments:
 
 def _find_items(schema: Any, root: Mapping[str, Any]) -> Any:
     """Return the schema of the items of a list, even if the list is one of several alternatives; empty without one."""
-    schema = resolve_schema(schema, root)
-    for alternative in (schema, *(schema.get("anyOf") or schema.get("oneOf") or ())):
-        resolved = resolve_schema(alternative, root)
-        if "items" in resolved:
-            return resolved["items"]
+    for alternative in _list_alternatives(schema, root):
+        if "items" in alternative:
+            return alternative["items"]
     return {}
+
+
+def _list_alternatives(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a schema, and those of which it allows any, without references."""
+    schema = resolve_schema(schema, root)
+    alternatives = [schema]
+    for alternative in schema.get("anyOf") or schema.get("oneOf") or ():
+        alternatives.append(resolve_schema(alternative, root))
+    return alternatives
 
 
 def _get_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:

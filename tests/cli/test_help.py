@@ -1,16 +1,12 @@
-"""`--help` has whole sentences, and shells complete commands and clients."""
+"""`--help` has whole sentences, and a wrong command line is explained."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from mcp_bridge._cli.app import COMMANDS, EXPORT_COMMANDS
+from mcp_bridge._cli.commands import COMMANDS, EXPORT_COMMANDS
 from mcp_bridge._cli.groups import RootGroup
 from tests.kits.cli.cli_running import RunHere
 
@@ -74,37 +70,3 @@ def test_the_parts_of_a_call_are_explained_one_by_one(run_here: RunHere) -> None
     assert help_text.startswith("Usage: mcp-bridge call [OPTIONS] [TARGET] TOOL [KEY=VALUE]...\n")
     for word in ("TARGET", "TOOL", "KEY=VALUE"):
         assert re.search(rf"^  {word} +[A-Z]", help_text, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("mcp-bridge inst", ["install"]),
-        ("mcp-bridge export mc", ["mcpb", "mcp-json"]),
-        (
-            "mcp-bridge install c",
-            ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "crush", "cline", "continue"],
-        ),
-        ("mcp-bridge serve --por", []),
-        ("mcp-bridge serve to", []),
-        ("mcp-bridge list --comm", ["--command"]),
-    ],
-)
-def test_a_shell_completes_commands_options_and_clients(tmp_path: Path, line: str, expected: list[str]) -> None:
-    script = Path(sys.executable).with_name("mcp-bridge")
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_MCP_BRIDGE_COMPLETE": "complete_bash"}
-    result = subprocess.run(
-        [script], cwd=tmp_path, env={**os.environ, **words}, capture_output=True, text=True, timeout=60
-    )
-    assert (result.stdout.split(), result.stderr) == (expected, "")
-
-
-def test_completion_is_installed_for_a_shell_by_its_option(tmp_path: Path) -> None:
-    script = Path(sys.executable).with_name("mcp-bridge")
-    env = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    result = subprocess.run(
-        [script, "--install-completion", "bash"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert result.returncode == 0, result.stderr
-    assert "bash completion installed" in result.stdout
-    assert "mcp-bridge" in (tmp_path / ".bashrc").read_text()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge._cli.app import COMMANDS, EXPORT_COMMANDS
+from mcp_bridge._cli.commands import COMMANDS, EXPORT_COMMANDS
 from mcp_bridge._version import __version__
 from tests.kits.constants import TIMEOUT
 from tests.kits.paths import ROOT
