@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_bridge._app.server_name import DEFAULT_FILES
 from mcp_bridge._cli.output import format_count, print_lines, report, write_json
 from mcp_bridge._cli.server_address import is_target
-from mcp_bridge._cli.target import DEFAULT_FILES
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._desktop.client import Client, ConfigPlace, InstalledServer, Machine
 from mcp_bridge._desktop.locations import detect_machine, is_client_installed, resolve_place_path

@@ -20,12 +20,13 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.server_name import SETTINGS_SUFFIXES
 from mcp_bridge._cli.commands import COMMANDS, GROUPS, Command
 from mcp_bridge._cli.options import CompletionOptions
 from mcp_bridge._cli.parameters import Argument, list_names
 from mcp_bridge._cli.schema_values import list_arguments, list_values
 from mcp_bridge._cli.server_address import is_target, is_url
-from mcp_bridge._cli.target import NO_RECORD_VARIABLE, SETTINGS_SUFFIXES, load_target, run_sources
+from mcp_bridge._cli.target import NO_RECORD_VARIABLE, load_target, run_sources
 from mcp_bridge._runtime.terminal_text import escape_line
 
 PROGRAMS = ("mcp-bridge", "mcp-tool-bridge")
