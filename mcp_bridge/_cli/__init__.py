@@ -12,6 +12,9 @@ def main() -> None:
     # Collections during the imports take a tenth of a start. `enable_collections` enables them again.
     gc.disable()
     try:
+        from mcp_bridge._cli.text_streams import open_missing_streams
+
+        open_missing_streams()
         if "_ARGCOMPLETE" in os.environ:
             from mcp_bridge._cli.completion import complete_words
 

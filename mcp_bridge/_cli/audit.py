@@ -14,7 +14,7 @@ from typing import Any
 from mcp_bridge._cli.exits import ExitCode
 from mcp_bridge._cli.options import TrailOptions
 from mcp_bridge._cli.output import format_count, print_lines, show_table, write_json
-from mcp_bridge._cli.target import find_file, is_settings
+from mcp_bridge._cli.target import find_settings, is_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._policies.audit_trail.chain import ChainedRecord, ChainReport
 from mcp_bridge._policies.audit_trail.database import AuditFileError
@@ -62,9 +62,9 @@ def read_trail(options: TrailOptions) -> None:
 
 def _find_trail(file: Path | None) -> tuple[Path, bool]:
     """Return the file, or the audit trail of a settings file, and whether old records may be removed from it."""
-    file = find_file(file)
-    if not is_settings(file):
+    if file is not None and not is_settings(file):
         return file, True
+    file = find_settings(file, "the file of an audit trail, or settings with the policy `audit`")
     from mcp_bridge._app.policies import find_audit_trail
     from mcp_bridge._settings import load
 

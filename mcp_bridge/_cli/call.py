@@ -17,10 +17,10 @@ from mcp_bridge._cli import logs
 from mcp_bridge._cli.exits import INTERRUPTED, exit_with
 from mcp_bridge._cli.options import CallOptions
 from mcp_bridge._cli.output import format_json, print_lines, report
-from mcp_bridge._cli.schema_values import CallArguments
+from mcp_bridge._cli.schema_values import CallArguments, format_parameters
 from mcp_bridge._cli.server_address import ServerAddress, find_address, split_target
 from mcp_bridge._cli.target import load_target, run_sources
-from mcp_bridge._contracts.errors import ConfigError, InvalidOutput
+from mcp_bridge._contracts.errors import ConfigError, InvalidArguments, InvalidOutput
 from mcp_bridge._contracts.log_levels import Level, check_level
 from mcp_bridge._contracts.running_call import RunningCall
 from mcp_bridge._contracts.tool import ToolCall, ToolResult
@@ -125,6 +125,9 @@ def call_tool(options: CallOptions) -> None:
         print(format_json(_describe_result(result, exceptions), indent=2))
     elif result.is_error:
         report(result.error_text)
+        entry = bridge.registry.get(name)
+        if result.code == InvalidArguments.code and entry is not None:
+            report(f"Parameters: {format_parameters(entry.input_schema) or 'none'}")
         lines = _format_result(result)
         # The user can compare a result that does not match its schema with the errors.
         if result.code == InvalidOutput.code and lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -62,6 +63,11 @@ def report_errors() -> Iterator[None]:
         elif isinstance(error, ToolNotFound):
             code = ExitCode.NOT_FOUND
         raise SystemExit(code) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        report("mcp-bridge: nothing more can be written, because the device is full")
+        raise SystemExit(ExitCode.FAILED) from None
 
 
 def exit_with(*, ok: bool) -> NoReturn:

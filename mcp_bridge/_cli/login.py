@@ -17,7 +17,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp_bridge._cli.options import LoginOptions
 from mcp_bridge._cli.output import print_lines, report
 from mcp_bridge._cli.server_address import check_url, is_url
-from mcp_bridge._cli.target import find_file
+from mcp_bridge._cli.target import find_settings
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._engine.plugins import load_source_type
 from mcp_bridge._runtime.urls import split_url
@@ -46,7 +46,7 @@ def _find_server(options: LoginOptions) -> UpstreamOptions:
     if is_url(options.server):
         check_url(options.server)
         return UpstreamOptions(url=options.server, auth="oauth")
-    file = find_file(options.file)
+    file = find_settings(options.file, "the URL of the server, or its name and the settings file")
     servers: dict[str, UpstreamOptions] = {}
     for source in load(file, os.environ).sources:
         if load_source_type(source.type) is UpstreamSource:

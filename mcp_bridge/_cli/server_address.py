@@ -67,6 +67,7 @@ def find_address(target: str | None, options: AddressOptions) -> ServerAddress |
             raise ConfigError(f"cannot be used with '{target}'", where="--command", hint=hint)
         return ServerAddress(argv=parse_command(options.command))
     if target is None or not is_url(target):
+        _check_path(target)
         return None
     check_url(target)
     token = read_token(options.token_env)
@@ -88,6 +89,14 @@ def find_address(target: str | None, options: AddressOptions) -> ServerAddress |
 
 def is_url(target: str) -> bool:
     return _URL.match(target) is not None
+
+
+def _check_path(target: str | None) -> None:
+    """Raise ConfigError for a target that is neither a path nor a URL of a server."""
+    if target == "":
+        raise ConfigError("the target is empty", hint="Leave it out for the default file, or use . for this folder")
+    if target is not None and "://" in target:
+        raise ConfigError(f"'{target}' is not the URL of a server", hint="It begins with http:// or https://")
 
 
 def check_url(url: str) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NO_RECORD_VARIABLE = "MCP_BRIDGE_NO_RECORD"
 """`doctor` starts servers with this variable. A bridge then reads the definitions of upstreams, and records none."""
-_HOST_AND_PORT = r"[\w.-]+:\d+(/|$)"
-"""A text such as `localhost:8808`, which is meant as a URL."""
+_HOST = r"[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)*\.[a-z]{2,}/"
+"""A text such as `localhost:8808` or `example.com/mcp`, which is meant as a URL."""
 RELOAD_HINT = f"Run `pip install '{DISTRIBUTION}[reload]'`"
 _HINT = "Use a .py file, a folder of .py files, or a settings file (.yaml, .yml, .json, .toml)"
 _BUNDLE_HINT = "To serve a bundle of Amplifier, copy the lines between its first two `---` to a .yaml file"
@@ -74,7 +74,9 @@ def check_servable(path: Path) -> None:
     """Check that a path other than a settings file can be served. Raises ConfigError."""
     # Path.exists raises for a name that is too long.
     if not os.path.exists(path):
-        hint = "The URL of a server begins with http://" if re.match(_HOST_AND_PORT, str(path)) else "Check the path"
+        hint = "Check the path"
+        if re.match(_HOST, str(path)):
+            hint += ". The URL of a server begins with http:// or https://"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
         hint = f"{_HINT}. {_BUNDLE_HINT}" if path.suffix == ".md" else _HINT

@@ -70,6 +70,12 @@ def test_a_result_that_breaks_its_schema_is_shown_with_the_error(run_here: RunHe
     assert result == '{"apples":"none left"}\n'
 
 
+def test_invalid_arguments_are_reported_with_the_parameters(run_here: RunHere) -> None:
+    command = run_here("call", "fail", "number=1")
+    assert (command.code, command.out) == (1, "")
+    assert command.err.endswith("\nParameters: none\n")
+
+
 def test_the_traceback_has_only_frames_of_the_user(run_here: RunHere) -> None:
     result = run_here("call", "fail")
     assert result.code == 1
