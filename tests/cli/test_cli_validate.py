@@ -233,7 +233,7 @@ def test_the_schema_of_the_settings_accepts_valid_and_rejects_invalid_settings(r
         (["import", "--scop", "user"], 2, "", r"mcp-bridge: 'import clients' has no option --scop\. .*"),
         (["audit", "-x"], 2, "", r"mcp-bridge: 'audit' has no option -x\. .*"),
         (["call"], 2, "", r"mcp-bridge: missing argument '\[TARGET\] TOOL .*'\. See mcp-bridge call --help\n"),
-        (["login"], 2, "", r"mcp-bridge: missing argument 'SERVER'\. See mcp-bridge login --help\n"),
+        (["login"], 2, "", r"mcp-bridge: missing argument 'URL.NAME'\. See mcp-bridge login --help\n"),
         (["list", "--tag"], 2, "", r"mcp-bridge: option '--tag' requires an argument\. See .*\n"),
         (["doctor", "a.py", "b.py"], 2, "", r"mcp-bridge: too many arguments: b\.py\. See .*\n"),
         (["dev", "--port", "99999"], 2, "", r"mcp-bridge: invalid value for '--port': .* 65535\. See .*\n"),
