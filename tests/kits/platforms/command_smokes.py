@@ -153,6 +153,11 @@ def try_tools(computer: SimulatedComputer) -> None:
     assert "would run" in run(computer, "explain", "tools.py", "greet")
 
 
+@feature("Completion in shells (`completion`)", "completion")
+def complete_words(computer: SimulatedComputer) -> None:
+    assert "Register-ArgumentCompleter" in run(computer, "completion", "powershell")
+
+
 @feature("Checking (`validate`, `doctor`, `schema`)", "validate", "doctor", "schema")
 def check(computer: SimulatedComputer) -> None:
     assert "no problems" in run(computer, "validate", "tools.py")
