@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import anyio
 import argcomplete
@@ -19,7 +19,6 @@ from argcomplete.completers import FilesCompleter
 from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
-from mcp_bridge._app.bridge import Bridge
 from mcp_bridge._app.server_name import SETTINGS_SUFFIXES
 from mcp_bridge._cli.commands import COMMANDS, GROUPS, Command
 from mcp_bridge._cli.options import CompletionOptions
@@ -28,6 +27,9 @@ from mcp_bridge._cli.schema_values import list_arguments, list_values
 from mcp_bridge._cli.server_address import is_target, is_url
 from mcp_bridge._cli.target import NO_RECORD_VARIABLE, load_target, run_sources
 from mcp_bridge._runtime.terminal_text import escape_line
+
+if TYPE_CHECKING:
+    from mcp_bridge._app.bridge import Bridge
 
 PROGRAMS = ("mcp-bridge", "mcp-tool-bridge")
 START_TIMEOUT = 10.0
@@ -124,7 +126,7 @@ def _complete_call(command: str, flags: Mapping[str, bool], prefix: str, parsed_
     have meant.
     """
     words = _list_words(flags)
-    target = parsed_args.file[-1] if parsed_args.file else None
+    target = os.path.expanduser(parsed_args.file[-1]) if parsed_args.file else None
     if target is None and words and is_target(words[0]):
         target = words.pop(0)
     if not words and target is None:
@@ -150,7 +152,8 @@ def _list_words(flags: Mapping[str, bool]) -> list[str]:
     remaining = iter(words[2:])
     for word in remaining:
         if not word.startswith("-"):
-            arguments.append(word)
+            # The shell has not expanded the word yet.
+            arguments.append(os.path.expanduser(word))
         elif not flags.get(word, True):
             next(remaining, None)
     return arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from mcp_bridge._cli.help import PlainCommand, PlainGroup
 from mcp_bridge._cli.usage import make_command_error
 from mcp_bridge._contracts.errors import ConfigError
+from mcp_bridge._contracts.similar_names import find_similar_name
 
 _FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
 """Commands of FastMCP, and the commands here that do the same."""
@@ -74,7 +76,11 @@ class DefaultGroup(PlainGroup):
     """A group whose first command is the default."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse `approvals FILE` as `approvals answer FILE`."""
+        """Parse `approvals FILE` as `approvals answer FILE`. Raises ConfigError for a misspelt command."""
+        if args and args[0] not in self.commands and not os.path.exists(args[0]):
+            name = find_similar_name(args[0], self.commands, cutoff=0.75)
+            if name is not None:
+                raise make_command_error(ctx, args[0], name)
         if not args or (args[0] not in self.commands and args[0] not in {"--help", "-h"}):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)

@@ -81,7 +81,9 @@ async def _use_remote_server(address: ServerAddress, use: Callable[[UpstreamSess
     except SourceError as error:
         if not isinstance(server.auth, StoredSignIn) or not server.auth.is_rejected:
             raise
-        hint = f"Sign in with `mcp-bridge login {address.url}`, or pass a token with --token-env or --header"
+        # A query may contain secrets.
+        url = "URL" if "?" in address.url else address.url
+        hint = f"Sign in with `mcp-bridge login {url}`, or pass a token with --token-env or --header"
         raise SourceError(f"the server requires authorization. {hint}") from error
 
 

@@ -214,6 +214,8 @@ def test_the_schema_of_the_settings_accepts_valid_and_rejects_invalid_settings(r
         ([], 2, "", "Usage: .*Everyday commands:.*"),
         (["xyz"], 2, "", r"mcp-bridge: unknown command 'xyz'\. See mcp-bridge --help\n"),
         (["instal"], 2, "", r"mcp-bridge: unknown command 'instal'\. Did you mean 'install'\?\n"),
+        (["import", "openap"], 2, "", r"mcp-bridge: unknown command 'openap'\. Did you mean 'openapi'\?\n"),
+        (["approvals", "lst"], 2, "", r"mcp-bridge: unknown command 'lst'\. Did you mean 'list'\?\n"),
         (["module", "lok"], 2, "", r"mcp-bridge: unknown command 'lok'\. Did you mean 'lock'\?\n"),
         (["run", "server.py"], 2, "", r"mcp-bridge: unknown command 'run'\. Did you mean 'serve'\?\n"),
         (["server.py"], 2, "", ".*Serve it with: mcp-bridge serve server.py\n"),

@@ -48,7 +48,7 @@ def complete(folder: Path, line: str) -> list[str]:
     words = {
         "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": "fish", "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
         "_ARGCOMPLETE_STDOUT_FILENAME": str(result), "COMP_LINE": f"mcp-bridge {line}",
-        "COMP_POINT": str(len(f"mcp-bridge {line}")),
+        "COMP_POINT": str(len(f"mcp-bridge {line}")), "HOME": str(folder),
     }  # fmt: skip
     script = Path(sys.executable).with_name("mcp-bridge")
     subprocess.run([script], cwd=folder, env={**os.environ, **words}, capture_output=True, timeout=60, check=False)
@@ -69,6 +69,8 @@ def complete(folder: Path, line: str) -> list[str]:
         ("call to", ["tools.py"]),
         ("call tools.py ", ["take", "talk"]),
         ("call --json -f tools.py ta", ["take", "talk"]),
+        ("call ~/tools.py ta", ["take", "talk"]),
+        ("call -f ~/tools.py ta", ["take", "talk"]),
         ("explain tools.py ta", ["take", "talk"]),
         ("get tools.py ", ["greet"]),
         ("get tools.py greet ", ["who="]),
