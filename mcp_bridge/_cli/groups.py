@@ -12,7 +12,7 @@ from mcp_bridge._cli.usage import make_command_error
 from mcp_bridge._contracts.errors import ConfigError
 from mcp_bridge._contracts.similar_names import find_similar_name
 
-_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list"}
+_FASTMCP_COMMANDS: Mapping[str, str] = {"run": "serve", "inspect": "list", "discover": "import"}
 """Commands of FastMCP, and the commands here that do the same."""
 
 
