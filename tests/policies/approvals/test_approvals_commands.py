@@ -533,6 +533,19 @@ async def test_invalid_input_answers_no_question(line: str, message: str, capsys
     assert message in capsys.readouterr().err
 
 
+async def test_a_message_about_another_question_waits_until_the_one_on_the_screen_is_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal, _ = build_terminal(ManualClock())
+    terminal.handle_message(build_question(1))
+    terminal.handle_message(build_question(2))
+    capsys.readouterr()
+    terminal.handle_message(QuestionUpdate(2, "elsewhere"))
+    assert capsys.readouterr().err == ""
+    terminal.handle_message(QuestionUpdate(1, "withdrawn"))
+    assert capsys.readouterr().err == "[1] no longer waiting for an answer\n[2] answered elsewhere\n"
+
+
 async def test_an_answer_without_a_pending_question_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     terminal, _ = build_terminal(ManualClock())
     await terminal.read("y")
