@@ -60,7 +60,10 @@ def complete(folder: Path, line: str) -> list[str]:
     [
         ("inst", ["install"]),
         ("export mc", ["mcpb", "mcp-json"]),
-        ("install c", ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "crush", "cline", "continue"]),
+        (
+            "install c",
+            ["claude-desktop", "claude-code", "cursor", "codex", "copilot-cli", "crush", "cline", "continue"],
+        ),
         ("install codex --scope ", ["user", "project", "local"]),
         ("module validate x --type h", ["hook"]),
         ("list --comm", ["--command"]),
