@@ -110,13 +110,13 @@ def _choose_completer(value_type: Any, settings: Mapping[str, Any]) -> Completer
         choices = metavar.split("|")
     list_names_for = settings.get("autocompletion")
 
-    def complete(prefix: str, **_: Any) -> Iterable[str]:
+    def complete_value(prefix: str, **_: Any) -> Iterable[str]:
         if list_names_for is not None:
             # A client or a file may be given.
             return list_names_for(prefix) or FilesCompleter()(prefix)
         return choices or FilesCompleter()(prefix)
 
-    return complete
+    return complete_value
 
 
 def _complete_call(command: str, flags: Mapping[str, bool], prefix: str, parsed_args: Any, **options: Any) -> Any:
