@@ -211,7 +211,7 @@ class RunningCall(CallContext):
 
     @property
     def is_task(self) -> bool:
-        """Whether the call runs as a task."""
+        """Whether the call runs as a task, or becomes one if it takes long."""
         return False
 
     @property

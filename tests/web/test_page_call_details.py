@@ -8,7 +8,11 @@ import anyio
 
 from mcp_bridge import CallContext
 from mcp_bridge._app.bridge import Bridge
-from tests.kits.http.http_hosting import build_registry, make_entry
+from mcp_bridge._contracts.state import State
+from mcp_bridge._contracts.tasks import TASKS
+from mcp_bridge.tasks import TaskOptions, ToolTasks
+from tests.kits.constants import ENVELOPE
+from tests.kits.http.http_hosting import build_registry, make_entry, make_stateless_request
 from tests.kits.web.web_kit import Json, PageReader, serve_page
 
 TOKENS = {"alice": "token-of-alice", "carol": "token-of-carol"}
@@ -108,3 +112,25 @@ async def test_a_call_that_waits_for_an_answer_is_asking() -> None:
         await page.post(f"questions/{question['id']}", action="accept", content={})
         call = await page.wait_for("call", lambda call: call["state"] == "ok")
     assert call["result"] == "reserved"
+
+
+async def test_a_call_that_runs_as_a_task_is_marked_and_has_its_log() -> None:
+    async def work(_: Any, ctx: CallContext) -> str:
+        await ctx.log("info", "working")
+        return "done"
+
+    options = TaskOptions(tools={"*": ToolTasks(after=0)})
+    bridge = Bridge(build_registry(make_entry("work", work)), state=State(tasks=options))
+    async with serve_page(bridge) as server, server.read() as page, page.follow():
+        request = make_stateless_request("tools/call", {"name": "work", "arguments": {}})
+        capabilities = {"extensions": {TASKS: {}}}
+        request["json"]["params"]["_meta"] = ENVELOPE | {"io.modelcontextprotocol/clientCapabilities": capabilities}
+        result = (await page.http.post("/mcp", **request)).json()["result"]
+        await page.wait_for("call", lambda call: call["state"] == "ok")
+        task = await read_latest_call(page)
+        request["json"]["params"]["_meta"] = ENVELOPE
+        await page.http.post("/mcp", **request)
+        call = await read_latest_call(page)
+    assert result["resultType"] == "task"
+    assert (task["is_task"], call["is_task"]) == (True, False)
+    assert [line["data"] for line in task["logs"]] == ["working"]

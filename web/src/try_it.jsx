@@ -7,6 +7,7 @@ import { CopyCall, formatCost, measureJson } from "./call_actions.jsx";
 import { Code, Fold, State, useClock } from "./parts.jsx";
 import { createValue } from "./schema.js";
 import { findField, SchemaForm } from "./schema_form.jsx";
+import { redactSecrets } from "./snippets.js";
 import { QuestionForm, SamplingForm } from "./question_form.jsx";
 import { ResultView } from "./result_view.jsx";
 import { formatDuration, formatTime } from "./format.js";
@@ -187,16 +188,21 @@ export function RunView({ tool, run, problems = [], onFocus }) {
   );
 }
 
-/** The messages of a call as they were sent and received. */
+/** The messages of a call as they were sent and received, except for secrets in its arguments. */
 function Messages({ messages }) {
   return messages.map(({ time, isSent, message }, index) => (
     <div key={index} class="block">
       <span class="muted small">
         {isSent ? "sent" : "received"} {formatTime(time / 1000, { fractionalSecondDigits: 3 })}
       </span>
-      <Code value={message} label={`Message ${index + 1}, ${isSent ? "sent" : "received"}`} />
+      <Code value={redactMessage(message)} label={`Message ${index + 1}, ${isSent ? "sent" : "received"}`} />
     </div>
   ));
+}
+
+function redactMessage(message) {
+  if (!message.params?.arguments) return message;
+  return { ...message, params: { ...message.params, arguments: redactSecrets(message.params.arguments) } };
 }
 
 export function Progress({ progress, label }) {
