@@ -1,4 +1,4 @@
-"""Generate docs/settings.md, docs/errors.md, config/settings.schema.json and the schemas of params from the code.
+"""Generate docs/settings-reference.md, docs/errors.md, config/settings.schema.json and the schemas of params.
 
 `--check` writes nothing and exits with 1 if a file is out of date.
 """
@@ -65,7 +65,7 @@ def _literals(annotation: Any) -> set[str]:
 
 
 def settings_page() -> str:
-    """docs/settings.md: every key of the settings file."""
+    """docs/settings-reference.md: every key of the settings file."""
     basic = [row for keys, prefix, names in _list_basic() for row in _rows(keys, prefix, names)]
     parts = [SETTINGS_HEAD, *TABLE_HEAD, *basic, ADVANCED_HEAD, _table(model.Settings, "")]
     parts += ["## sources\n\nA list of [sources](sources.md). Each has these keys, and the keys of its type.\n"]
@@ -169,17 +169,13 @@ A malformed message is answered with -32700 (not JSON) or -32600 (not JSON-RPC),
 invalid cursor with -32602. With invalid settings, the server does not start: it exits with code 2 and a message that
 contains the file, the line, the problem and a hint.
 """
-SETTINGS_HEAD = """# Settings
+SETTINGS_HEAD = """# Settings reference
 
 <!-- Made by `make docs` from mcp_bridge/_settings/model.py; do not edit. -->
 
-The settings file is YAML, JSON or TOML; its suffix decides. `${NAME}` inserts an environment variable, which must be
-set; `${NAME:-default}` has a default, and `$${NAME}` is the literal text `${NAME}`. An unknown key is an error that
-suggests the nearest known key. `mcp-bridge schema` prints the JSON Schema for editors, and `mcp-bridge validate FILE`
-checks a file and its sources. The folder [config](../config) has an example of every feature.
-
-A duration is a number of seconds, or text such as `90s`, `5m` or `30d`. A size is a number of bytes, or text such as
-`1 MiB`.
+Every key of the settings file. [Settings](settings.md) explains the file and how to write one, and the folder
+[config](../config) has an example of every feature. A duration is a number of seconds, or text such as `90s`, `5m` or
+`30d`. A size is a number of bytes, or text such as `1 MiB`.
 
 ## Basic settings
 
@@ -239,7 +235,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield ROOT / "mcp_bridge" / "_server" / "protocol_words.txt", protocol_words()
     made = schema()
     yield ROOT / "config" / "settings.schema.json", json.dumps(made, indent=2, ensure_ascii=False) + "\n"
-    yield ROOT / "docs" / "settings.md", re.sub(r"\n{3,}", "\n\n", settings_page())
+    yield ROOT / "docs" / "settings-reference.md", re.sub(r"\n{3,}", "\n\n", settings_page())
     yield ROOT / "docs" / "errors.md", errors_page()
     yield from build_files()
 

@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and exit with its code (docs/settings.md, "Exit codes")."""
+    """Run the command line and exit with its code (docs/settings-reference.md, "Exit codes")."""
     # Collections during the imports take a tenth of a start. `enable_collections` enables them again.
     gc.disable()
     try:

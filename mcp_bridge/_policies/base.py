@@ -93,7 +93,7 @@ class ToolPolicy(SettingsModel, Policy):
     )
     principals: Patterns = Field(
         default=(),
-        description="Patterns of the names of [principals](security.md#principals). The name of a caller without a "
+        description="Patterns of the names of [principals](principals.md). The name of a caller without a "
         "principal, such as over stdio, is empty. Default: all callers.",
     )
 

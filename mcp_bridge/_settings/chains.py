@@ -1,4 +1,4 @@
-"""The section `chains` of the settings file. Its descriptions are in docs/settings.md."""
+"""The section `chains` of the settings file. Its descriptions are in docs/settings-reference.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections `isolation` of a source and `container`. Their descriptions are the reference in docs/settings.md."""
+"""The sections `isolation` of a source and `container`. Their descriptions are in docs/settings-reference.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings file as pydantic models. Their descriptions are the reference in docs/settings.md.
+"""The settings file as pydantic models. Their descriptions are the reference in docs/settings-reference.md.
 
 Only the modules of this package that define models import pydantic. They are imported late, because importing
 pydantic is most of the time of reading settings.

@@ -1,4 +1,4 @@
-"""The sections of the settings file except its sources. Their descriptions are the reference in docs/settings.md."""
+"""The sections of the settings file except its sources. Their descriptions are in docs/settings-reference.md."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ class HttpSettings(SettingsModel):
     )
     tokens: dict[PrincipalName, TokenReference] = Field(
         default={},
-        description="Bearer tokens of named [principals](security.md#principals): a mapping from each name to "
+        description="Bearer tokens of named [principals](principals.md): a mapping from each name to "
         "`env:NAME` (an environment variable) or `file:PATH`. Changes apply without a restart.",
     )
     jwt: JwtSettings | None = Field(default=None, description="Accept JWTs of an OAuth issuer as bearer tokens.")

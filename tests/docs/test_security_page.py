@@ -1,4 +1,4 @@
-"""Each test named in docs/security.md exists."""
+"""Each test named in docs/security-tests.md exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMED = re.compile(r"`(tests/\S+?\.py)::(test_\w+)`")
 
 
 def test_every_test_that_the_page_names_is_there() -> None:
-    tests = NAMED.findall((ROOT / "docs" / "security.md").read_text())
+    tests = NAMED.findall((ROOT / "docs" / "security-tests.md").read_text())
     assert len(tests) > 60
     files = {file: (ROOT / file).read_text() for file, _ in tests if (ROOT / file).is_file()}
     missing = [f"{file}::{name}" for file, name in tests if f"def {name}(" not in files.get(file, "")]
@@ -18,6 +18,6 @@ def test_every_test_that_the_page_names_is_there() -> None:
 
 
 def test_no_case_is_named_twice() -> None:
-    page = (ROOT / "docs" / "security.md").read_text()
+    page = (ROOT / "docs" / "security-tests.md").read_text()
     rows = [line for line in page.splitlines() if NAMED.search(line)]
     assert len(rows) == len(set(rows))
