@@ -209,7 +209,7 @@ class Bridge:
         self._secret_listeners.append(listener)
 
     def disable_recording(self) -> None:
-        """Record nothing about other servers, for commands that only list entries."""
+        """Record nothing about upstreams, for commands that only list entries."""
         for source in self.sources:
             source.disable_recording()
 

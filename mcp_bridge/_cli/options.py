@@ -224,7 +224,7 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOptions:
-    """Show how tools of other servers have changed, and accept them. Exits with 1 if a change is not accepted."""
+    """Show how tools of upstreams have changed, and accept them. Exits with 1 if a change is not accepted."""
 
     file: SettingsArgument = None
     tool: Annotated[

@@ -1,4 +1,4 @@
-"""`trust`: shows how the tools of other servers have changed, and accepts their new definitions."""
+"""`trust`: shows how the tools of upstreams have changed, and accepts their new definitions."""
 
 from __future__ import annotations
 

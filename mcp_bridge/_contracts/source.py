@@ -81,8 +81,8 @@ class SourceStatus:
         since: The beginning of the state, in seconds since 1970.
         reason: Why the source is not ready; empty if it is.
         failures: The number of successive attempts to connect that have failed or led to a short connection.
-        server: The reported name of the other server; empty before the first connection.
-        version: The reported version of the other server.
+        server: The reported name of the upstream; empty before the first connection.
+        version: The reported version of the upstream.
     """
 
     state: SourceState
@@ -108,7 +108,7 @@ class StartTurns(Protocol):
 
 
 class DefinitionFile(Protocol):
-    """The lock file of a settings file, with the accepted definitions of other servers.
+    """The lock file of a settings file, with the accepted definitions of upstreams.
 
     `mcp_bridge._upstream.trust.definition_lock` implements it.
     """
@@ -278,7 +278,7 @@ class Source:
         return False
 
     def disable_recording(self) -> None:
-        """Write no files about other servers. Called before `run`, for commands that only list entries."""
+        """Write no files about upstreams. Called before `run`, for commands that only list entries."""
 
     def use_tools(self, tools: Sequence[ToolEntry]) -> None:
         """Use these entries when the source calls its own tools.

@@ -79,7 +79,7 @@ class ResourceFinder:
     def find_resource(self, uri: str) -> ResourceMatch:
         """Return the resource with this URI, else the first matching template in alphabetical order.
 
-        Opaque templates, those of other servers, come last. Raises ResourceNotFound, also if a program could read the
+        Opaque templates, those of upstreams, come last. Raises ResourceNotFound, also if a program could read the
         URI as another one.
         """
         self._refresh()
@@ -96,7 +96,7 @@ class ResourceFinder:
             if reason is None:
                 spelling = template.spell(uri, variables)
                 if entry.is_opaque:
-                    # The other server receives the URI that the policies have seen.
+                    # The upstream receives the URI that the policies have seen.
                     return ResourceMatch(prepared, spelling, {"uri": spelling})
                 return ResourceMatch(prepared, spelling, variables)
             problem = f": {reason}"

@@ -1,6 +1,6 @@
 """Counts the subscriptions of clients to resources, and reports them to sources.
 
-A source of another MCP server subscribes to a resource there while at least one client subscribes to it here.
+A source of an upstream subscribes to a resource there while at least one client subscribes to it here.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class UriTemplate:
 
 
 class OpaqueTemplate:
-    """Matches URIs by the texts around the variables of any template. Another server reads the variables."""
+    """Matches URIs by the texts around the variables of any template. An upstream reads the variables."""
 
     def __init__(self, template: str) -> None:
         self._head, *self._texts = re.split(r"\{[^}]*\}?", template)

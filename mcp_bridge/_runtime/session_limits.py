@@ -1,6 +1,6 @@
 """Limits how many sessions clients keep open: chooses a session to end for a new one, and ends idle sessions.
 
-Connections of clients to other servers and sessions of Amplifier modules are such sessions.
+Connections of clients to upstreams and sessions of Amplifier modules are such sessions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Splits URLs of users, documents and other servers, which may be invalid."""
+"""Splits URLs of users, documents and upstreams, which may be invalid."""
 
 from __future__ import annotations
 

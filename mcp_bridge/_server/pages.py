@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 _MARK = b"after:"
-"""The start of a decoded cursor, by which cursors of other servers are recognized."""
+"""The start of a decoded cursor, by which cursors of upstreams are recognized."""
 
 ItemRenderer = Callable[[str], dict[str, Any]]
 """Renders one item of a list for clients of a protocol version."""

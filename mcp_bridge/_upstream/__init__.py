@@ -1,1 +1,1 @@
-"""Connections to other MCP servers, as their client."""
+"""Connections to upstreams, the MCP servers behind the bridge, as their client."""

@@ -1,4 +1,4 @@
-"""Follows a task of another server until its result (extension io.modelcontextprotocol/tasks).
+"""Follows a task of an upstream until its result (extension io.modelcontextprotocol/tasks).
 
 The call lasts until the task has ended, so every client can call a tool that requires tasks. If the bridge has tasks
 too, the call becomes one of them, with its own handle.

@@ -1,4 +1,4 @@
-"""RelayedCall: a call in flight on another server, whose notifications and questions go to the client of the call."""
+"""RelayedCall: a call in flight on an upstream, whose notifications and questions go to the client of the call."""
 
 from __future__ import annotations
 

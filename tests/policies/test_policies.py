@@ -1,4 +1,4 @@
-"""Each policy, on a Python tool, an Amplifier tool and a tool of another server, through the official client."""
+"""Each policy, on a Python tool, an Amplifier tool and a tool of an upstream, through the official client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads content blocks from clients and other servers."""
+"""Reads content blocks from clients and upstreams."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads the requests of a server to its client as questions, and renders the answers as results of these requests.
 
-The bridge is the client here: it forwards the questions of other MCP servers to its own client. The requests are those
+The bridge is the client here: it forwards the questions of upstreams to its own client. The requests are those
 of elicitation, sampling and roots in the handshake versions, and the input requests of 2026-07-28 with the same
 parameters and results.
 """

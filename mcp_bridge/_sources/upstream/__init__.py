@@ -1,1 +1,1 @@
-"""A source that publishes the offer of another MCP server."""
+"""A source that publishes the offer of an upstream."""

@@ -26,7 +26,7 @@ _POLICY_OPTIONS = {"start_timeout", "changes", "sessions"}
 
 
 class UpstreamOptions(SettingsModel):
-    """Another MCP server, started with a command or at a URL."""
+    """An upstream: an MCP server behind this one, started with a command or at a URL."""
 
     command: str | None = Field(default=None, min_length=1, description="The program that starts the server.")
     args: tuple[str, ...] = Field(default=(), description="Its arguments.")

@@ -1,1 +1,1 @@
-"""Trust in other servers: pinned definitions, screened texts, bounded schemas, and credentials."""
+"""Trust in upstreams: pinned definitions, screened texts, bounded schemas, and credentials."""

@@ -1,4 +1,4 @@
-"""References to credentials in the settings of other servers: `env:NAME`, `file:PATH` and `keyring:SERVICE/NAME`.
+"""References to credentials in the settings of upstreams: `env:NAME`, `file:PATH` and `keyring:SERVICE/NAME`.
 
 In a header, the scheme of `Authorization` may precede the reference: `Bearer env:TOKEN`. The path of a file begins with
 `/` or `~/`, because values such as `file:data.db` are addresses.

@@ -1,4 +1,4 @@
-"""DefinitionLock: the lock file next to a settings file, with the accepted definitions of other servers.
+"""DefinitionLock: the lock file next to a settings file, with the accepted definitions of upstreams.
 
 Users keep it in version control, so its text is stable: indented JSON with sorted keys. For each server, it has the
 definition and the fingerprint of each entry, by kind and name:

@@ -1,4 +1,4 @@
-"""DefinitionGuard reviews the offers of another server, so only trusted definitions are published.
+"""DefinitionGuard reviews the offers of an upstream, so only trusted definitions are published.
 
 A server could change the description of a tool after the user has accepted the tool, and so give the model other
 instructions. So the first definition of each entry is recorded in the lock file, and later offers are compared with it:

@@ -1,4 +1,4 @@
-"""Screens the texts of other servers, so models get no text users cannot see.
+"""Screens the texts of upstreams, so models get no text users cannot see.
 
 Escape sequences of terminals, control characters, and characters that are invisible or change the direction of text
 are removed. HTML comments are made visible, because clients do not show them. The texts are descriptions, titles and
@@ -186,7 +186,7 @@ class TextScreen:
 
 
 def shorten_text(text: str, length: int = MAX_LINE) -> str:
-    """Return a text of another server on one line, screened and short, for messages and states of the bridge."""
+    """Return a text of an upstream on one line, screened and short, for messages and states of the bridge."""
     line = " ".join(TextScreen().screen_text(text[:MAX_TEXT], "").split())
     if len(line) <= length:
         return line

@@ -1,4 +1,4 @@
-"""Keeps the OAuth tokens of other servers, in the keyring of the system or in a file of the user."""
+"""Keeps the OAuth tokens of upstreams, in the keyring of the system or in a file of the user."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def run_programs(computer: SimulatedComputer) -> None:
             left_process.kill()
 
 
-@feature("Other servers (`type: mcp`) and their locks (`trust`)", "trust")
+@feature("Upstreams (`type: mcp`) and their locks (`trust`)", "trust")
 def call_other_servers(computer: SimulatedComputer) -> None:
     assert "Grüße, you" in run(computer, "call", "upstream.yaml", "up__greet")
     assert "no definition waits" in run(computer, "trust", "upstream.yaml")

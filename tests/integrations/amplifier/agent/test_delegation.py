@@ -151,7 +151,7 @@ class Plan(ServedPlan):
         return [session for session in sessions if session.coordinator.parent_id]
 
     def get_messages(self, place: int = 0) -> list[dict[str, Any]]:
-        """The conversation of a started agent."""
+        """The conversation of a subagent."""
         messages: list[dict[str, Any]] = self.children[place].coordinator.get("context")._messages
         return messages
 
