@@ -174,12 +174,6 @@ def test_every_snippet_is_of_a_kind_that_is_tested() -> None:
     assert kinds <= {"python", "console", "yaml", "json", "toml", "sh", "text"}
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
 def test_git_ignores_nothing_that_the_docs_need() -> None:
     git = shutil.which("git")
     assert git is not None
