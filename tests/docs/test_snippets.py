@@ -12,9 +12,12 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.kits.constants import TIMEOUT
 from tests.kits.forked_commands import get_forked_command
@@ -27,6 +30,27 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(?P<kind>\w*)(?: file=(?P<file>\S+))?\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = {"pip", "uv", "mcp-bridge", "claude", "gemini", "make"}
+RUNNABLE = {"python", "yaml", "console"}
+STATED_PACKAGES = {
+    "fastmcp-servers.md": "`pip install mcp`",
+    "frameworks.md": "`pip install langchain-core`",
+    "scale.md": "`pip install 'mcp-tool-bridge[tasks]'`",
+}
+"""Pages whose first example needs more than a plain installation, with the text that says so before the example."""
+FINDER = """
+import sys
+from importlib.machinery import PathFinder
+
+
+class PlainFinder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {names} else super().find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = PlainFinder
+"""
+"""A `sitecustomize` that hides modules from an interpreter."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +179,99 @@ def test_settings_are_valid(snippet: Snippet, folder: Path, environment: dict[st
     if "container:" in snippet.body and "docker" in printed:
         pytest.skip(f"NOT TESTED, there is no container engine here: {printed}")
     assert process.returncode == 0, printed
+
+
+@pytest.fixture
+def plain_environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which programs find no modules of extras. `mcp-bridge` is the installed command."""
+    finder = FINDER.format(names=sorted(list_modules_of_extras()))
+    # Examples that set PYTHONPATH to the current folder replace the one of this environment.
+    for directory in (folder, folder / "site"):
+        directory.mkdir(exist_ok=True)
+        (directory / "sitecustomize.py").write_text(finder, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(folder / "site"), "COLUMNS": "200"}
+
+
+def list_modules_of_extras() -> set[str]:
+    """Return the top-level modules of this environment that a plain installation does not have."""
+    plain: set[str] = set()
+    pending = ["mcp-tool-bridge"]
+    while pending:
+        name = canonicalize_name(pending.pop())
+        if name in plain:
+            continue
+        plain.add(name)
+        for requirement in map(Requirement, metadata.requires(name) or []):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                pending.append(requirement.name)
+    modules = metadata.packages_distributions()
+    return {module for module, owners in modules.items() if plain.isdisjoint(map(canonicalize_name, owners))}
+
+
+def find_first_example(page: Path) -> tuple[str, list[tuple[str, str]]]:
+    """Return the text before the first example of a page, and the kinds and bodies of its snippets.
+
+    It begins with the first snippet that can run, and ends with its section. If there are commands in it, the example
+    is the first of them, because they use the files of the other snippets.
+    """
+    text = page.read_text(encoding="utf-8")
+    snippets: list[tuple[str, str]] = []
+    start = end = 0
+    for match in FENCE.finditer(text):
+        if match["kind"] not in RUNNABLE:
+            continue
+        if not snippets:
+            start = match.start()
+        elif "\n#" in FENCE.sub("", text[end : match.start()]):
+            break
+        if match["kind"] == "console":
+            return text[:start], [(match["kind"], match["body"])]
+        snippets.append((match["kind"], match["body"]))
+        end = match.end()
+    return text[:start], snippets
+
+
+def list_sessions(kind: str, file: Path) -> list[tuple[str, list[str]]]:
+    """Return the commands that run a snippet in a file, with the lines printed after each."""
+    if kind == "console":
+        return list(split_session(file.read_text(encoding="utf-8")))
+    if kind == "yaml":
+        return [(f"mcp-bridge validate {file.name}", [])]
+    return [(f"python {file.name}", [])]
+
+
+def list_pages_for_plain_installations() -> list[Path]:
+    pages = [page for page in [*PAGES, CONTRIBUTING] if page.name not in STATED_PACKAGES]
+    return [page for page in pages if find_first_example(page)[1]]
+
+
+@pytest.mark.parametrize("page", list_pages_for_plain_installations(), ids=lambda page: page.name)
+def test_the_first_example_runs_in_a_plain_installation(
+    page: Path, folder: Path, plain_environment: dict[str, str]
+) -> None:
+    _, snippets = find_first_example(page)
+    for kind, body in snippets:
+        file = folder / f"first_example.{kind}"
+        file.write_text(body, encoding="utf-8")
+        for command, expected in list_sessions(kind, file):
+            process = subprocess.run(
+                ["sh", "-c", command],
+                cwd=folder,
+                env=plain_environment,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+            )
+            printed = process.stdout + process.stderr
+            assert process.returncode == 0 or expected, printed
+            assert [line for line in expected if line not in printed.splitlines()] == [], printed
+
+
+@pytest.mark.parametrize("name", STATED_PACKAGES)
+def test_a_page_states_the_packages_of_its_first_example(name: str) -> None:
+    introduction, _ = find_first_example(ROOT / "docs" / name)
+    assert STATED_PACKAGES[name] in " ".join(introduction.split())
 
 
 def test_client_settings_start_the_bridge() -> None:
