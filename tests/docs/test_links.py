@@ -15,7 +15,7 @@ FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?:\]\(|\b(?:src|srcset|href)=\")(?![a-z]+:)([^)#\"\s]*)(#[^)\"\s]+)?")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 NAMED_FILE = re.compile(r"`((?:mcp_bridge|_[a-z]\w*|benchmarks|config|docs|release|tests|web)/[\w./*-]*)(?:::\w+)?`")
-NAMED_PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
+NAMED_PAGE = re.compile(r"(?<![\w/.-])docs/(?:decisions/)?[\w-]+\.md\b")
 
 
 def read_text(page: Path) -> str:
