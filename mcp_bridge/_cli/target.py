@@ -76,7 +76,7 @@ def check_servable(path: Path) -> None:
     if not os.path.exists(path):
         hint = "Check the path"
         if re.match(_HOST, str(path)):
-            hint += ". The URL of a server begins with http:// or https://"
+            hint = "The URL of a server begins with http:// or https://"
         raise ConfigError("no such file or folder", path=str(path), hint=hint)
     if path.suffix != ".py" and not path.is_dir():
         hint = f"{_HINT}. {_BUNDLE_HINT}" if path.suffix == ".md" else _HINT
