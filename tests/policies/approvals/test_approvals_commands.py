@@ -124,7 +124,7 @@ def connect_user(folder: Path) -> Iterator[TerminalUser]:
     """Start the command at a terminal, connected to the running bridge."""
     user = TerminalUser(folder)
     try:
-        user.wait_for_text("connected to mcp-bridge")
+        user.wait_for_text(f"connected to {folder.name} ")
         yield user
     finally:
         user.close()
