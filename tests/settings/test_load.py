@@ -209,7 +209,7 @@ def test_numbers_and_truth_values_may_come_from_the_environment(settings):
     [
         ("name: 5", "1: name: expected text, found the number 5"),
         ("name: ''", "1: name: expected text of 1 or more characters, found text ''"),
-        ("name:", "1: name: expected text, found nothing (null)"),
+        ("http: {host: }", "1: http.host: expected text, found nothing (null)"),
         ("expose_errors: 7", "1: expose_errors: expected true or false, found the number 7"),
         ("limits: {timeout: 0}", "1: limits.timeout: expected more than 0, found the number 0"),
         (
