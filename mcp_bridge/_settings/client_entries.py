@@ -19,6 +19,7 @@ _RENAMED: Mapping[str, str] = {
     "cmd": "command",
     "environment": "env",
     "envs": "env",
+    "working_directory": "cwd",
     "startup_timeout_sec": "start_timeout",
     "serverUrl": "url",
     "httpUrl": "url",
@@ -59,7 +60,9 @@ _TRANSPORTS = {
 """The names of transports in the files of clients, FastMCP and LangChain, and their names in the settings."""
 _PLACE = re.compile(r"\$\{(workspaceFolder|workspaceRoot|workspaceFolderBasename|userHome|pathSeparator|/)\}")
 _SSE_URL = re.compile(r"[^:/?#]+://[^/?#]+/([^?#]*/)?sse/*([?#]|$)")
-_EDITOR_FOLDERS = frozenset({".vscode", ".cursor", ".gemini", ".zed", ".codex", ".github"})
+_EDITOR_FOLDERS = frozenset(
+    {".agents", ".amp", ".codex", ".cursor", ".gemini", ".github", ".kilo", ".qwen", ".roo", ".vscode", ".warp", ".zed"}
+)
 """Folders of a project in which clients have their files."""
 
 
@@ -149,7 +152,7 @@ def translate_references(value: Any, folder: Path, *, has_inner_references: bool
     `has_inner_references`, `$NAME` may be a part of a text, as in the files of Gemini CLI. Otherwise, it is a reference
     only if it is the whole text.
     """
-    # Only Gemini CLI writes httpUrl.
+    # Only Gemini CLI and Qwen Code write httpUrl.
     has_inner_references = has_inner_references or (isinstance(value, Mapping) and "httpUrl" in value)
     if isinstance(value, Mapping):
         return {

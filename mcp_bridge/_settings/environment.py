@@ -26,7 +26,7 @@ PLAN_KEYS = (
     "session", "orchestrator", "context", "providers", "tools", "hooks", "agents", "spawn", "bundle", "includes"
 )  # fmt: skip
 """The keys of a mount plan of Amplifier, and of a bundle, which is a mount plan with three more keys."""
-SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions")
+SERVER_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp", "extensions", "amp.mcpServers")
 """The keys under which clients list servers."""
 _SECRET_SECTIONS = ("sources", "state", *SERVER_SECTIONS, *PLAN_KEYS)
 """The sections that may contain secrets. The others describe the server, its limits and its addresses."""

@@ -1,7 +1,8 @@
 """Reads the lists of servers in the files of MCP clients, as sources of type `mcp`.
 
 Most clients list servers under `mcpServers`, VS Code under `servers`, Zed under `context_servers`, Codex under
-`mcp_servers`, opencode under `mcp` and Goose under `extensions`. A settings file can contain such a list, too.
+`mcp_servers`, opencode under `mcp`, Goose under `extensions` and Amp under `amp.mcpServers`. A settings file can
+contain such a list, too.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from mcp_bridge._settings.documents.document import Document
 from mcp_bridge._settings.documents.positions import KeyPath
 
 SERVER_LISTS = ("mcpServers", "servers", "context_servers", "mcp_servers")
-NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",))
-"""Further lists. Their keys are common words, so they count only in files without `sources`, and only if they have an
-entry of a server."""
+NESTED_LISTS: tuple[tuple[str, ...], ...] = (("mcp", "servers"), ("mcp",), ("extensions",), ("amp.mcpServers",))
+"""Further lists. Most of their keys are common words, so they count only in files without `sources`, and only if they
+have an entry of a server."""
 _LISTS_WITH_SETTINGS = ("mcpServers", "servers")
 """The lists next to which a file may have settings of the bridge. Next to others, it has settings of the client."""
 _OPTIONS = (
     "command", "args", "env", "cwd", "url", "headers", "start_timeout", "transport", "auth", "changes",
 )  # fmt: skip
-_INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot"})
+_INNER_REFERENCE_FOLDERS = frozenset({".gemini", ".copilot", ".qwen"})
 """The folders of clients in whose files `$NAME` may be a part of a text."""
 
 

@@ -112,6 +112,34 @@ CLIENT_FILES: dict[str, tuple[str, str]] = {
         "    url: https://example.com/mcp\n    requestOptions:\n      headers:\n"
         "        Authorization: Bearer ${{ secrets.GITHUB_TOKEN }}\n",
     ),
+    "amp": (
+        ".amp/settings.json",
+        """{
+          "amp.showCosts": true, // mine
+          "amp.mcpServers": {
+            "github": {"command": "npx", "args": ["-y", "server-github"], "env": {"TOKEN": "${GITHUB_TOKEN}"}},
+            "web": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}},
+          },
+        }""",
+    ),
+    "qwen-code": (
+        ".qwen/settings.json",
+        """{
+          "model": {"name": "qwen3-coder-plus"},
+          "mcpServers": {
+            "github": {"command": "npx", "args": ["-y", "server-github"], "env": {"TOKEN": "$GITHUB_TOKEN"},
+                       "alwaysLoadTools": true, "discoveryTimeoutMs": 60000},
+            "web": {"httpUrl": "https://example.com/mcp", "headers": {"Authorization": "Bearer $GITHUB_TOKEN"}}
+          }
+        }""",
+    ),
+    "librechat": (
+        "librechat.yaml",
+        "version: 1.3.1\nendpoints: {agents: {disableBuilder: false}}\nmcpServers:\n  github:\n    type: stdio\n"
+        "    command: npx\n    args: [-y, server-github]\n    env: {TOKEN: '${GITHUB_TOKEN}'}\n  web:\n"
+        "    type: streamable-http\n    url: https://example.com/mcp\n"
+        "    headers: {Authorization: 'Bearer ${GITHUB_TOKEN}'}\n",
+    ),
     "copilot-cli": (
         "mcp-config.json",
         '{"mcpServers": {"github": {"type": "local", "command": "npx", "args": ["-y", "server-github"], "env": '
@@ -166,6 +194,13 @@ def test_named_variables_and_headers_of_codex_become_references(tmp_path: Path) 
     }
     entry = {"url": "https://a.example", "http_headers": {"X": "1"}, "env_http_headers": {"Y": "GITHUB_TOKEN"}}
     assert load_entry(tmp_path, entry)["headers"] == {"X": "1", "Y": "ghp-from-the-environment"}
+
+
+@pytest.mark.parametrize("folder", [".warp", ".roo", ".agents"])
+def test_the_folder_of_a_server_is_in_the_project_of_its_file(folder: str, tmp_path: Path) -> None:
+    entry = {"command": "a", "working_directory": "${workspaceFolder}/tools"}
+    settings = load_text(tmp_path, f"{folder}/mcp.json", json.dumps({"mcpServers": {"one": entry}}))
+    assert settings.sources[0].options["cwd"] == f"{tmp_path}/tools"
 
 
 def test_a_server_over_the_older_transport_is_recognized(tmp_path: Path) -> None:
