@@ -32,7 +32,7 @@ def find_usable_program(
     """Return the path of the client's program. Raises ConfigError if it is missing or cannot make the change."""
     command = client.own_command
     if command is None:
-        raise _make_unusable_error(f"{client.title} has no command that adds servers")
+        raise _make_unusable_error(f"mcp-bridge uses no command of {client.title}")
     if place.scope not in command.scopes:
         raise _make_unusable_error(f"'{command.program}' cannot change the scope '{place.scope}'")
     if entry is not None and (entry.url is not None or entry.variables):

@@ -275,9 +275,12 @@ def test_a_command_that_only_changes_the_layout_is_reported(user: ClientHome) ->
     assert "changed the layout" in user.run("install", "claude-code", user.settings, USE).stderr
 
 
-@pytest.mark.parametrize("client", ["cursor", "claude-code"])
-def test_a_client_without_a_command_is_reported(client: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("client", "problem"),
+    [("qwen-code", "uses no command of Qwen Code"), ("claude-code", "'claude' is not on the PATH")],
+)
+def test_a_client_without_a_usable_command_is_reported(client: str, problem: str, tmp_path: Path) -> None:
     user = make_home(tmp_path)
     result = user.run("install", client, user.settings, USE, check=2)
-    assert "no command that adds servers" in result.stderr or "'claude' is not on the PATH" in result.stderr
+    assert problem in result.stderr
     assert not user.path(client).exists()

@@ -77,15 +77,22 @@ def test_a_taken_name_is_reported_before_any_source_starts(user: ClientHome) -> 
     assert not (user.project / "started").exists()
 
 
-def test_doctor_warns_about_a_codex_entry_that_is_not_waited_for(user: ClientHome) -> None:
-    user.run("install", "codex", user.settings)
-    path = user.path("codex")
-    first = [item["check"] for item in user.json("doctor", "codex", check=None)["servers"][0]["checks"]]
-    path.write_text(path.read_text().replace("required = true\n", ""))
-    (server,) = user.json("doctor", "codex", check=None)["servers"]
+@pytest.mark.parametrize(
+    ("client", "key", "line"),
+    [("codex", "required", "required = true\n"), ("qwen-code", "alwaysLoadTools", ',\n      "alwaysLoadTools": true')],
+)
+def test_doctor_warns_about_an_entry_whose_tools_are_not_in_the_first_request(
+    client: str, key: str, line: str, user: ClientHome
+) -> None:
+    user.run("install", client, user.settings)
+    path = user.path(client)
+    first = [item["check"] for item in user.json("doctor", client, check=None)["servers"][0]["checks"]]
+    assert line in path.read_text()
+    path.write_text(path.read_text().replace(line, ""))
+    (server,) = user.json("doctor", client, check=None)["servers"]
     warnings = [item for item in server["checks"] if item["check"] == "first turn"]
     assert "first turn" not in first
-    assert "'required'" in warnings[0]["advice"]
+    assert f"'{key}'" in warnings[0]["advice"]
     assert server["ok"]
 
 
