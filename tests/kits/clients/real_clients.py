@@ -1,6 +1,6 @@
 """Real clients from npm: `mcp-bridge install` adds the bridge to each, and `uninstall` removes it.
 
-Run it with `make test-clients`. It is not a part of the tests, because it downloads 1.6 GB from npm once. Each trial
+Run it with `make test-clients`. It is not a part of the tests, because it downloads 1.5 GB from npm once. Each trial
 has a separate home, and its client has no network. The program prints a line for each trial, and ends with 1 if the
 report of a client about its servers is not the expected one.
 """
@@ -27,7 +27,7 @@ from tests.kits.node.toolchain import RegistryUnreachable, ToolchainUnavailable,
 HERE = Path(__file__).resolve().parent
 BRIDGE = Path(sys.executable).with_name("mcp-bridge")
 DOWNLOAD = 1800.0
-"""Seconds for the packages of all clients. A fast network needs one minute for these 1.6 GB."""
+"""Seconds for the packages of all clients. A fast network needs one minute for these 1.5 GB."""
 TRIES = 3
 """How often the report of a client and the installation with npm are tried."""
 TOOLS = '''
