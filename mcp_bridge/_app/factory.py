@@ -66,6 +66,7 @@ def build_from_settings(settings: Settings, *, watch: bool = False, private: boo
         ttl=settings.state.ttl,
         store=store,
         tasks=_build_task_options(settings),
+        name=settings.state_name,
     )
     # A source can share data with other instances only through Redis.
     shared_store = store if find_redis_url(settings) is not None else None

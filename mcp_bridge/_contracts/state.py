@@ -26,6 +26,8 @@ class State:
         tasks: The options of calls that continue as tasks; None for no tasks.
         prefix: The text before each encrypted state, by which a router finds the instance that waits for it. Those of
             all instances have the same length.
+        name: The name that all instances share in their states and their keys in Redis; None for the name that clients
+            see.
     """
 
     keys: Sequence[str] = ()
@@ -34,3 +36,4 @@ class State:
     store: Store | None = None
     tasks: TaskOptions | None = None
     prefix: str = ""
+    name: str | None = None

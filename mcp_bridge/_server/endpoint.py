@@ -89,7 +89,7 @@ class Endpoint:
         self._notifier = ChangeNotifier(responses, registry.subscriptions)
         state = state or State()
         page = identity.page
-        self.calls = runner = CallRunner(registry, state, audience=identity.name)
+        self.calls = runner = CallRunner(registry, state, audience=state.name or identity.name)
         truncator = ResultTruncator(
             lambda: runner.store,
             text_limit=identity.result,
@@ -152,7 +152,7 @@ class Endpoint:
             self._responses,
             self._notifier,
             state,
-            audience=identity.name,
+            audience=state.name or identity.name,
             get_store=self.calls.get_session_store,
         )
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_bridge import CallContext, ToolCall, ToolResult
 from mcp_bridge._app.bridge import Bridge
+from mcp_bridge._app.factory import build_from_settings
 from mcp_bridge._contracts.errors import ApprovalDeclined
 from mcp_bridge._engine.authoring import tool
+from mcp_bridge._settings import load
 from mcp_bridge._storage.stores.memory import MemoryStore
 from mcp_bridge.middleware import Stage
 from mcp_bridge.serving import State, Store
@@ -216,6 +220,28 @@ async def test_a_state_resumed_on_another_instance_belongs_to_its_request_alone(
         stolen = second_client.start_call("remove", {"what": "two"}, state=call.state)
         assert await stolen.get_error({"approve": YES}) == INVALID_STATE
         assert second.policy.began == 0
+
+
+async def test_instances_with_settings_files_of_different_names_continue_each_others_calls(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("from mcp_bridge import tool\n\n@tool\ndef look() -> str:\n    return 'seen'\n")
+    keys = json.dumps({"keys": [KEYS[0]]})
+    bridges = []
+    for name in ("one", "two"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(f"sources: [{{type: python, path: tools.py}}]\npolicy: [{{approval: {{}}}}]\nstate: {keys}\n")
+        bridges.append(build_from_settings(load(file, {})))
+    async with (
+        bridges[0].run_sources(),
+        bridges[1].run_sources(),
+        serve_client(bridges[0]) as first_client,
+        serve_client(bridges[1]) as second_client,
+    ):
+        await bridges[0].wait_until_started()
+        await bridges[1].wait_until_started()
+        call = first_client.start_call("look", {})
+        (question,) = list_names(await call.get_questions())
+        call = call.continue_on(second_client)
+        assert get_text(await call.get_result({question: accept(value="Allow once")})) == "seen"
 
 
 async def test_a_store_that_fails_lets_no_state_through() -> None:
