@@ -301,7 +301,7 @@ class Settings(SettingsModel):
 
     @property
     def state_name(self) -> str:
-        """The name in audit records and in the keys of stored state, which does not depend on the file."""
+        """The name in audit records, stored state and tasks, which does not depend on the file."""
         return self.name or "mcp-bridge"
 
     @property

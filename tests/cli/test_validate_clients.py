@@ -49,7 +49,7 @@ def test_all_clients_are_checked_and_the_output_is_json(folder: Path) -> None:
     assert result.json["ok"] is False
     rejecting = {finding["client"] for finding in result.json["findings"] if finding["level"] == "error"}
     assert {"gemini-cli", "claude-code", "goose", "opencode"} <= rejecting
-    keys = {"client", "level", "rule", "tool", "path", "text", "cure", "source", "original"}
+    keys = {"client", "level", "rule", "tool", "path", "text", "cure", "dialect", "source", "original"}
     assert set(result.json["findings"][0]) == keys
 
 
@@ -70,7 +70,7 @@ def test_the_name_of_the_server_in_the_client_is_part_of_the_names_of_tools(run_
 
 @pytest.mark.parametrize(
     ("client", "hint"),
-    [("netscape", "Use one of: claude-code, "), ("gemini", "Did you mean gemini-cli?\n")],
+    [("netscape", "Use one of: amp, "), ("gemini", "Did you mean gemini-cli?\n")],
 )
 def test_an_unknown_client_is_an_error_with_a_hint(run_here: RunHere, client: str, hint: str) -> None:
     result = run_here("validate", "--client", client)
