@@ -30,6 +30,7 @@ from mcp_bridge._desktop.servers import (
 )
 from mcp_bridge._settings.documents import editor
 from mcp_bridge._settings.documents.editor import find_lost_content
+from mcp_bridge._settings.documents.syntax import detect_newline
 
 Action = Literal["install", "update", "replace", "none"]
 
@@ -98,7 +99,7 @@ def prepare_installation(
     if place.opening and not original.strip():
         # The client would reject an empty file without the beginning of a new one.
         blank = original
-        original = place.opening
+        original = place.opening.replace("\n", detect_newline(blank))
     with raise_as_unsafe(file.path):
         text = editor.put_entry(place.format, original, keys, entry.name, value, listed=place.listed)
         # A removal after the update restores the text from before the first installation, if the journal has it.

@@ -6,7 +6,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kits.clients.clients_running import make_home
@@ -34,6 +34,7 @@ def is_kept(before: str, after: str) -> bool:
 
 @use_examples(60)
 @given(case=TEXTS, bom=BOMS)
+@example(case=("continue", "\r\n"), bom=b"")
 def test_an_installation_keeps_every_other_byte(case: tuple[str, str], bom: bytes) -> None:
     client, text = case
     before = bom + text.encode()
