@@ -20,7 +20,7 @@ PROGRAM = os.path.relpath(Path(sys.executable).with_name("mcp-bridge"))
 CALLS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("A result:", "temperature", {"city": "Lisbon"}),
     ("A result after progress:", "count", {"to": 20}),
-    ("An error that tells the model what to do:", "temperature", {"city": "Atlantis"}),
+    ("An error that says what to do:", "temperature", {"city": "Atlantis"}),
 )
 console = Console(highlight=False)
 

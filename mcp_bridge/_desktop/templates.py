@@ -36,6 +36,9 @@ PLAIN = {"command": "{command}", "args": "{args}"}
 STDIO = {**PLAIN, "env": "{env}"}
 
 REMOTE = {"url": "{url}", "headers": "{headers}"}
+OPENCODE_STDIO = {"type": "local", "command": "{argv}", "enabled": True, "environment": "{env}"}
+OPENCODE_REMOTE = {"type": "remote", **REMOTE, "enabled": True}
+"""The entries of opencode and Kilo Code."""
 
 NEW_SESSION = "Start a new session; open sessions still have it."
 NO_REFERENCES = (

@@ -67,6 +67,17 @@ def is_secret_key(key: str) -> bool:
     return is_secret_name("_".join(words))
 
 
+def describe_secret_names() -> dict[str, list[str]]:
+    """Return the words by which `is_secret_key` recognizes a name, for the page: a name is that of a secret if it ends
+    with one of `words` or `pairs`, without the `suffixes` after them.
+    """
+    return {
+        "words": sorted(_SECRETS | _SECRET_KEYS),
+        "pairs": sorted([*map(" ".join, _PAIRS), "connection string"]),
+        "suffixes": sorted(_SUFFIXES | _REPETITIONS),
+    }
+
+
 def find_secret_values(data: Any, *, is_direct: bool = False, is_inside: bool = False) -> Iterator[str]:
     """Yield the texts below the names of secrets in a configuration. A text may be yielded several times.
 

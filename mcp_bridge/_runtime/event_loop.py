@@ -27,6 +27,12 @@ REPORT_INTERVAL = 10.0
 OWN_TASK = "mcp_bridge."
 """The start of the names of the server's own tasks. A task group of anyio names a task by its function."""
 
+hide_task: Callable[[asyncio.Task[Any]], None] = asyncio._unregister_task
+"""Leaves a task out of `asyncio.all_tasks`. A reference to it can still cancel it.
+
+Python documents this function for authors of task classes ("Extending asyncio").
+"""
+
 
 class ResilientLoop(asyncio.AbstractEventLoop):
     """Runs until its main task is done, even if other tasks raise SystemExit or KeyboardInterrupt.
@@ -87,12 +93,6 @@ class ResilientLoop(asyncio.AbstractEventLoop):
 
     def _stop_loop(self, _: object) -> None:
         self.stop()
-
-
-def hide_task(task: asyncio.Task[Any]) -> None:
-    """Leave a task out of `asyncio.all_tasks`. It runs as before, and whoever has it can still cancel it."""
-    # The function is documented for authors of task classes (Python, "Extending asyncio").
-    asyncio._unregister_task(task)
 
 
 def is_on_asyncio() -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 
 from mcp_bridge._runtime.cancellation import is_being_cancelled
-from mcp_bridge._runtime.event_loop import OWN_TASK, is_on_asyncio
+from mcp_bridge._runtime.event_loop import ResilientLoop, hide_task, is_on_asyncio
 
 logger = logging.getLogger("mcp_bridge.tasks")
 
@@ -24,6 +24,7 @@ RETRY_INTERVAL = 0.1
 """Seconds after which an ending owner cancels its tasks again, and new ones that they have started."""
 CLEANUP_TIMEOUT = 5.0
 """Seconds for the cleanup of cancelled tasks in shielded scopes, before asyncio interrupts it too."""
+
 Cancel = Callable[[], object]
 """Cancels the function of a task."""
 
@@ -65,12 +66,16 @@ class AsyncioTasks:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._hides_tasks = isinstance(self._loop, ResilientLoop)
         self._tasks: dict[int, tuple[asyncio.Task[Any], Cancel]] = {}
         self._last = 0
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any, cancel: Cancel | None = None) -> None:
         self._last += 1
-        task = self._loop.create_task(self._run_task(self._last, function, *args), name=OWN_TASK)
+        # This costs less than `create_task`, and takes no factory of tasks that a tool may have set.
+        task = asyncio.Task(self._run_task(self._last, function, *args), loop=self._loop)
+        if self._hides_tasks:
+            hide_task(task)
         self._tasks[self._last] = task, cancel or task.cancel
 
     async def cancel_all(self, cleanup: float) -> None:

@@ -89,7 +89,8 @@ class Endpoint:
         self._notifier = ChangeNotifier(responses, registry.subscriptions)
         state = state or State()
         page = identity.page
-        self.calls = runner = CallRunner(registry, state, audience=state.name or identity.name)
+        audience = state.name or identity.name
+        self.calls = runner = CallRunner(registry, state, audience=audience)
         truncator = ResultTruncator(
             lambda: runner.store,
             text_limit=identity.result,
@@ -105,7 +106,7 @@ class Endpoint:
         prompts = PromptMethods(registry, runner, responses, page=page)
         if listing.built_in:
             self._add_built_in_tools(listing, resources, prompts, truncator)
-        self._tasks = tasks = self._make_tasks(state, identity)
+        self._tasks = tasks = self._make_tasks(state, audience)
         skills = self._make_skills(identity)
         self._lifecycle = lifecycle = Lifecycle(
             identity,
@@ -139,7 +140,7 @@ class Endpoint:
         methods = self._stateless_methods.keys() | self._handshake_methods.keys()
         self.instrumentation = Instrumentation(self.redactor, methods, self._is_published)
 
-    def _make_tasks(self, state: State, identity: Identity) -> TaskMethods | None:
+    def _make_tasks(self, state: State, audience: str) -> TaskMethods | None:
         if state.tasks is None:
             return None
         # Most servers have no tasks, and start faster without this module.
@@ -152,7 +153,7 @@ class Endpoint:
             self._responses,
             self._notifier,
             state,
-            audience=state.name or identity.name,
+            audience=audience,
             get_store=self.calls.get_session_store,
         )
 

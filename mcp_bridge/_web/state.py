@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from mcp_bridge._json_schema.secret_names import describe_secret_names
 from mcp_bridge._protocol.wire.redacted_values import redact_values
 from mcp_bridge._protocol.wire.values import to_plain
 from mcp_bridge._runtime.redaction import Redactor
@@ -65,6 +66,7 @@ class ServerState:
             "uptime_s": round(time.time() - self._started, 1),
             "pid": os.getpid(),
             "bridge": __version__,
+            "secret_names": describe_secret_names(),
             "file": None,
             "connected": None,
         }

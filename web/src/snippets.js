@@ -1,17 +1,11 @@
 /** A call as a command, a request or a program. The token is always a variable, and secrets are left out. */
 import { hasToken } from "./api.js";
 import { buildRequest } from "./mcp.js";
+import { server } from "./store.js";
 
 const VARIABLE = "MCP_BRIDGE_TOKEN";
 const REDACTED = "[secret]";
-// As in _json_schema/secret_names.py.
 const WORD = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g;
-const SECRETS = new Set(
-  "password passwords passwd pwd passphrase passcode secret secrets token otp credential credentials apikey cvv cvc".split(" "),
-);
-const PAIRS = new Set(
-  "api key,access key,private key,secret key,signing key,encryption key,access tokens,api keys,card number,credit card,security code".split(","),
-);
 
 /** The formats of a call: [id, title, format]. `call` has `tool`, `arguments`, and perhaps `result` as structured content. */
 export const FORMATS = [
@@ -30,8 +24,10 @@ export function redactSecrets(value, isSecret = false) {
 }
 
 function isSecretName(name) {
+  const { words: secrets, pairs, suffixes } = server.value.secret_names;
   const words = (name.match(WORD) ?? []).map((word) => word.toLowerCase());
-  return words.length > 0 && (SECRETS.has(words.at(-1)) || PAIRS.has(words.slice(-2).join(" ")));
+  while (suffixes.includes(words.at(-1))) words.pop();
+  return secrets.includes(words.at(-1)) || pairs.includes(words.slice(-2).join(" "));
 }
 
 function formatCommand({ tool, arguments: args }) {

@@ -105,14 +105,16 @@ def test_a_call_is_copied_as_a_test(page: Page, call: Locator, server: PageServe
 
 def test_quotes_and_secrets_do_not_break_or_leak_in_a_copied_command(page: Page, server: PageServer) -> None:
     page.get_by_role("link", name="constructor").click()
-    page.get_by_label("JSON").fill(json.dumps({"constructor": "it's $HOME \"\\\n`id`", "password": "hunter22"}))
+    secrets = {"authorization": "Bearer hunter23", "password": "hunter22"}
+    page.get_by_label("JSON").fill(json.dumps({"constructor": "it's $HOME \"\\\n`id`", **secrets}))
     page.get_by_role("button", name="Call tool").click()
     result = page.get_by_role("region", name="Result", exact=True)
     text = copy_as(page, result, "mcp-bridge call")
-    assert "hunter22" not in text
+    assert "hunter" not in text
     result.get_by_text(re.compile("^Messages")).click()
     expect(result.get_by_label("Message 1, sent")).to_contain_text('"password": "[secret]"')
-    command = text.replace(', "password": "[secret]"', "").replace(',"password":"[secret]"', "")
+    command, count = re.subn(r', ?"(password|authorization)": ?"\[secret\]"', "", text)
+    assert count == 2
     assert "it's $HOME" in run_program(["sh", "-c", command], server.folder)
 
 
