@@ -221,9 +221,9 @@ async def test_a_function_that_ends_while_its_loop_is_busy_does_not_wait_for_it(
         assert end.wait(TIMEOUT)
 
 
-async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() -> None:
-    threads = ThreadPool(8)
-    barrier = threading.Barrier(8)
+async def test_short_functions_share_few_threads_and_blocked_ones_have_their_own() -> None:
+    threads = ThreadPool(64)
+    barrier = threading.Barrier(64)
 
     async def count_threads(function: Any) -> int:
         names = set()
@@ -233,7 +233,7 @@ async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() 
 
         with anyio.fail_after(TIMEOUT):
             async with anyio.create_task_group() as tasks:
-                for _ in range(8):
+                for _ in range(64):
                     tasks.start_soon(run)
         return len(names)
 
@@ -241,9 +241,9 @@ async def test_short_functions_share_a_thread_and_blocked_ones_have_their_own() 
         barrier.wait(TIMEOUT)
         return threading.get_ident()
 
-    # On a busy machine, the system may interrupt a thread during its function.
-    assert await count_threads(threading.get_ident) < 8
-    assert await count_threads(meet) == 8
+    # It is usually one or two, but the system may interrupt a thread during its function.
+    assert await count_threads(threading.get_ident) <= 16
+    assert await count_threads(meet) == 64
 
 
 async def test_arguments_and_results_are_freed_without_garbage_collection() -> None:
